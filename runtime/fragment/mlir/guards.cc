@@ -1,0 +1,355 @@
+#include "runtime/fragment/mlir/guards.h"
+
+#include <cstddef>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/fragment/abi.h"
+#include "runtime/fragment/mlir/boundary.h"
+#include "runtime/fragment/mlir/sizes.h"
+
+namespace lockstep::fragment {
+namespace {
+
+namespace LLVM = mlir::LLVM;
+using mlir::Value;
+
+constexpr char kAllocate[] = "lockstep.allocate";
+
+int32_t CodeOf(llvm::StringRef message) {
+  if (message == kResultSizeMessage) return LOCKSTEP_FRAGMENT_RESULT_SIZE;
+  if (message == kNegativeSizeMessage) return LOCKSTEP_FRAGMENT_NEGATIVE_SIZE;
+  if (message == kTooLargeMessage) return LOCKSTEP_FRAGMENT_OUT_OF_MEMORY;
+  return LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS;
+}
+
+// What code in the LLVM dialect is written with.
+class Writer {
+ public:
+  Writer(mlir::MLIRContext* context, mlir::Location location)
+      : builder_(context), location_(location) {
+    pointer_ = LLVM::LLVMPointerType::get(context);
+  }
+
+  Value Constant(mlir::Type type, int64_t value) {
+    return builder_.create<LLVM::ConstantOp>(location_, type, value);
+  }
+  Value Int32(int64_t value) { return Constant(builder_.getI32Type(), value); }
+  Value At(Value pointer, size_t bytes) {
+    return builder_.create<LLVM::GEPOp>(location_, pointer_, builder_.getI8Type(), pointer,
+                                        llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
+  }
+  Value LoadPointer(Value pointer, size_t bytes) {
+    return builder_.create<LLVM::LoadOp>(location_, pointer_, At(pointer, bytes));
+  }
+  void Store(Value value, Value pointer, size_t bytes) {
+    builder_.create<LLVM::StoreOp>(location_, value, At(pointer, bytes));
+  }
+  Value Compare(LLVM::ICmpPredicate predicate, Value a, Value b) {
+    return builder_.create<LLVM::ICmpOp>(location_, predicate, a, b);
+  }
+  // Calls the function that the context has at `bytes`.
+  LLVM::CallOp CallContext(Value context, size_t bytes, mlir::Type result,
+                           llvm::ArrayRef<Value> arguments) {
+    llvm::SmallVector<Value> operands = {LoadPointer(context, bytes), context};
+    llvm::SmallVector<mlir::Type> types = {pointer_};
+    for (const Value argument : arguments) {
+      operands.push_back(argument);
+      types.push_back(argument.getType());
+    }
+    return builder_.create<LLVM::CallOp>(location_, LLVM::LLVMFunctionType::get(result, types),
+                                         operands);
+  }
+
+  mlir::OpBuilder& builder() { return builder_; }
+  mlir::Type pointer() const { return pointer_; }
+  mlir::Location location() const { return location_; }
+  void set_location(mlir::Location location) { location_ = location; }
+
+ private:
+  mlir::OpBuilder builder_;
+  mlir::Location location_;
+  mlir::Type pointer_;
+};
+
+// Adds ptr @lockstep.allocate(context, bytes): a function, because LLVM takes what it returns for
+// memory that nothing else points to.
+LLVM::LLVMFuncOp AddAllocate(mlir::ModuleOp module) {
+  Writer write(module.getContext(), module.getLoc());
+  mlir::OpBuilder& builder = write.builder();
+  builder.setInsertionPointToEnd(module.getBody());
+  const mlir::Type i64 = builder.getI64Type();
+  auto allocate = builder.create<LLVM::LLVMFuncOp>(
+      module.getLoc(), kAllocate,
+      LLVM::LLVMFunctionType::get(write.pointer(), {write.pointer(), i64}),
+      LLVM::Linkage::Internal);
+  allocate.setResultAttrs(0, builder.getDictionaryAttr(builder.getNamedAttr(
+                                 LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr())));
+  allocate.setPassthroughAttr(builder.getArrayAttr({builder.getStringAttr("noinline")}));
+  builder.setInsertionPointToStart(allocate.addEntryBlock(builder));
+  const Value bytes = builder.create<LLVM::UMaxOp>(module.getLoc(), allocate.getArgument(1),
+                                                   write.Constant(i64, 1));
+  auto call =
+      write.CallContext(allocate.getArgument(0), offsetof(LockstepFragmentContext, allocate),
+                        write.pointer(), {bytes});
+  builder.create<LLVM::ReturnOp>(module.getLoc(), call.getResult());
+  return allocate;
+}
+
+// Guards one function.
+class Guard {
+ public:
+  Guard(LLVM::LLVMFuncOp function, LLVM::LLVMFuncOp allocate, const OperationNames& names)
+      : function_(function),
+        allocate_(allocate),
+        names_(names),
+        write_(function.getContext(), function.getLoc()) {}
+
+  mlir::LogicalResult Run() {
+    AddContext();
+    AddFailureBlock();
+    llvm::SmallVector<mlir::Operation*> ops;
+    function_->walk([&](mlir::Operation* op) { ops.push_back(op); });
+    for (mlir::Operation* op : ops) {
+      write_.set_location(op->getLoc());
+      write_.builder().setInsertionPoint(op);
+      if (auto call = mlir::dyn_cast<LLVM::CallOp>(op)) {
+        Expand(call);
+      } else if (mlir::isa<LLVM::SDivOp, LLVM::SRemOp>(op)) {
+        CheckDivision(op, /*is_signed=*/true);
+      } else if (mlir::isa<LLVM::UDivOp, LLVM::URemOp>(op)) {
+        CheckDivision(op, /*is_signed=*/false);
+      } else if (mlir::isa<LLVM::ReturnOp>(op) && op->getBlock() != failure_) {
+        op->setOperands(write_.Int32(LOCKSTEP_FRAGMENT_OK));
+      }
+    }
+    return mlir::success();
+  }
+
+ private:
+  void AddContext() {
+    const LLVM::LLVMFunctionType type = function_.getFunctionType();
+    llvm::SmallVector<mlir::Type> parameters = {write_.pointer()};
+    parameters.append(type.getParams().begin(), type.getParams().end());
+    function_.setFunctionType(
+        LLVM::LLVMFunctionType::get(write_.builder().getI32Type(), parameters));
+    mlir::Block& entry = function_.getBody().front();
+    context_ = entry.insertArgument(0u, write_.pointer(), function_.getLoc());
+    // The caller promises that only results are written to, and overlap nothing.
+    function_.removeArgAttrsAttr();
+    for (unsigned i = 1; i < parameters.size(); ++i) {
+      if (parameters[i] == write_.pointer()) {
+        function_.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                             write_.builder().getUnitAttr());
+      }
+    }
+    write_.builder().setInsertionPointToStart(&entry);
+    abort_ = write_.LoadPointer(context_, offsetof(LockstepFragmentContext, abort));
+  }
+
+  // ^failure(code, operation, line, column): writes the place, and returns the code.
+  void AddFailureBlock() {
+    mlir::OpBuilder& builder = write_.builder();
+    const mlir::Type i32 = builder.getI32Type();
+    const mlir::Location location = function_.getLoc();
+    failure_ = builder.createBlock(&function_.getBody(), function_.getBody().end(),
+                                   {i32, write_.pointer(), i32, i32},
+                                   {location, location, location, location});
+    constexpr size_t kError = offsetof(LockstepFragmentContext, error);
+    write_.Store(failure_->getArgument(1), context_,
+                 kError + offsetof(LockstepFragmentError, operation));
+    write_.Store(failure_->getArgument(2), context_,
+                 kError + offsetof(LockstepFragmentError, line));
+    write_.Store(failure_->getArgument(3), context_,
+                 kError + offsetof(LockstepFragmentError, column));
+    builder.create<LLVM::ReturnOp>(location, failure_->getArgument(0));
+  }
+
+  // Goes on in front of `op` if `condition` holds, and else to the failure block.
+  void Require(mlir::Operation* op, Value condition, Value code) {
+    mlir::OpBuilder& builder = write_.builder();
+    const Place place = PlaceOf(op->getLoc());
+    const llvm::SmallVector<Value> failure = {code, NameAt(place), write_.Int32(place.line),
+                                              write_.Int32(place.column)};
+    mlir::Block* block = op->getBlock();
+    mlir::Block* rest = block->splitBlock(op);
+    builder.setInsertionPointToEnd(block);
+    builder.create<LLVM::CondBrOp>(op->getLoc(), condition, rest, mlir::ValueRange(), failure_,
+                                   failure, std::pair<uint32_t, uint32_t>(1 << 20, 1));
+    builder.setInsertionPoint(op);
+  }
+  void Require(mlir::Operation* op, Value condition, int32_t code) {
+    Require(op, condition, write_.Int32(code));
+  }
+
+  // A text in the object: the operation that the fragment has at `place`.
+  Value NameAt(const Place& place) {
+    const auto known = names_.find(place);
+    const std::string name = known == names_.end() ? "" : known->second;
+    const std::string symbol = "lockstep.name." + (name.empty() ? "unknown" : name);
+    auto module = function_->getParentOfType<mlir::ModuleOp>();
+    if (!module.lookupSymbol(symbol)) {
+      mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(module.getBody());
+      const std::string text = name + '\0';
+      builder.create<LLVM::GlobalOp>(
+          module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
+          /*isConstant=*/true, LLVM::Linkage::Internal, symbol, builder.getStringAttr(text));
+    }
+    return write_.builder().create<LLVM::AddressOfOp>(write_.location(), write_.pointer(), symbol);
+  }
+
+  void Expand(LLVM::CallOp call) {
+    const llvm::StringRef callee = call.getCallee().value_or("");
+    if (callee == kPoll) {
+      auto flag = write_.builder().create<LLVM::LoadOp>(call.getLoc(),
+                                                        write_.builder().getI32Type(), abort_);
+      flag.setVolatile_(true);
+      Require(call, write_.Compare(LLVM::ICmpPredicate::eq, flag, write_.Int32(0)),
+              LOCKSTEP_FRAGMENT_ABORTED);
+    } else if (callee == kCheck) {
+      Require(call, call.getOperand(0), call.getOperand(1));
+    } else if (callee == "malloc") {
+      const Value memory = write_.builder()
+                               .create<LLVM::CallOp>(call.getLoc(), allocate_,
+                                                     mlir::ValueRange{context_, call.getOperand(0)})
+                               .getResult();
+      const Value null = write_.builder().create<LLVM::ZeroOp>(call.getLoc(), write_.pointer());
+      Require(call, write_.Compare(LLVM::ICmpPredicate::ne, memory, null),
+              LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
+      call.getResult().replaceAllUsesWith(memory);
+    } else if (callee == "free") {
+      write_.CallContext(context_, offsetof(LockstepFragmentContext, release),
+                         LLVM::LLVMVoidType::get(call.getContext()), {call.getOperand(0)});
+    } else if (callee == kHasMatmul) {
+      const Value null = write_.builder().create<LLVM::ZeroOp>(call.getLoc(), write_.pointer());
+      const Value matmul = write_.LoadPointer(context_, offsetof(LockstepFragmentContext, matmul));
+      call.getResult().replaceAllUsesWith(write_.Compare(LLVM::ICmpPredicate::ne, matmul, null));
+    } else if (callee == kMatmul) {
+      ExpandMatmul(call);
+    } else {
+      return;
+    }
+    call.erase();
+  }
+
+  void ExpandMatmul(LLVM::CallOp call) {
+    using Matmul = LockstepFragmentMatmul;
+    // In the order of kMatmul's operands.
+    constexpr size_t kFields[] = {offsetof(Matmul, is_double),
+                                  offsetof(Matmul, a_transposed),
+                                  offsetof(Matmul, b_transposed),
+                                  offsetof(Matmul, batches),
+                                  offsetof(Matmul, m),
+                                  offsetof(Matmul, n),
+                                  offsetof(Matmul, k),
+                                  offsetof(Matmul, a),
+                                  offsetof(Matmul, b),
+                                  offsetof(Matmul, c),
+                                  offsetof(Matmul, a_row),
+                                  offsetof(Matmul, b_row),
+                                  offsetof(Matmul, c_row),
+                                  offsetof(Matmul, a_batch),
+                                  offsetof(Matmul, b_batch),
+                                  offsetof(Matmul, c_batch)};
+    if (!matmul_) {
+      mlir::OpBuilder::InsertionGuard back(write_.builder());
+      write_.builder().setInsertionPointToStart(&function_.getBody().front());
+      matmul_ = write_.builder().create<LLVM::AllocaOp>(
+          call.getLoc(), write_.pointer(), write_.builder().getI8Type(),
+          write_.Constant(write_.builder().getI64Type(), sizeof(Matmul)), alignof(Matmul));
+    }
+    for (size_t i = 0; i < std::size(kFields); ++i)
+      write_.Store(call.getOperand(i), matmul_, kFields[i]);
+    const Value code = write_
+                           .CallContext(context_, offsetof(LockstepFragmentContext, matmul),
+                                        write_.builder().getI32Type(), {matmul_})
+                           .getResult();
+    Require(call, write_.Compare(LLVM::ICmpPredicate::eq, code, write_.Int32(LOCKSTEP_FRAGMENT_OK)),
+            code);
+  }
+
+  void CheckDivision(mlir::Operation* op, bool is_signed) {
+    const Value dividend = op->getOperand(0);
+    const Value divisor = op->getOperand(1);
+    const mlir::Type type = divisor.getType();
+    if (!mlir::isa<mlir::IntegerType>(type)) return;
+    std::optional<llvm::APInt> constant;
+    if (auto known = divisor.getDefiningOp<LLVM::ConstantOp>()) {
+      if (const auto value = mlir::dyn_cast<mlir::IntegerAttr>(known.getValue()))
+        constant = value.getValue();
+    }
+    if (!constant.has_value() || constant->isZero()) {
+      Require(op, write_.Compare(LLVM::ICmpPredicate::ne, divisor, write_.Constant(type, 0)),
+              LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
+    }
+    if (!is_signed || (constant.has_value() && !constant->isAllOnes())) return;
+    const auto integer = mlir::cast<mlir::IntegerType>(type);
+    const Value least = write_.builder().create<LLVM::ConstantOp>(
+        op->getLoc(), type,
+        mlir::IntegerAttr::get(type, llvm::APInt::getSignedMinValue(integer.getWidth())));
+    const Value fits = write_.builder().create<LLVM::OrOp>(
+        op->getLoc(), write_.Compare(LLVM::ICmpPredicate::ne, dividend, least),
+        write_.Compare(LLVM::ICmpPredicate::ne, divisor, write_.Constant(type, -1)));
+    Require(op, fits, LOCKSTEP_FRAGMENT_DIVISION_OVERFLOW);
+  }
+
+  LLVM::LLVMFuncOp function_;
+  LLVM::LLVMFuncOp allocate_;
+  const OperationNames& names_;
+  Writer write_;
+  Value context_;
+  Value abort_;
+  Value matmul_;  // room for a LockstepFragmentMatmul, if there is a product
+  mlir::Block* failure_ = nullptr;
+};
+
+}  // namespace
+
+Value CallPlaceholder(mlir::OpBuilder& builder, mlir::Location location, const char* name,
+                      mlir::TypeRange results, mlir::ValueRange arguments) {
+  auto module = builder.getBlock()->getParentOp()->getParentOfType<mlir::ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module.getBody());
+    auto declaration = top.create<mlir::func::FuncOp>(
+        module.getLoc(), name, top.getFunctionType(arguments.getTypes(), results));
+    declaration.setPrivate();
+  }
+  auto call = builder.create<mlir::func::CallOp>(location, name, results, arguments);
+  return results.empty() ? Value() : call.getResult(0);
+}
+
+void ReplaceAsserts(mlir::ModuleOp module) {
+  llvm::SmallVector<mlir::cf::AssertOp> asserts;
+  module->walk([&](mlir::cf::AssertOp op) { asserts.push_back(op); });
+  for (mlir::cf::AssertOp op : asserts) {
+    mlir::OpBuilder builder(op);
+    const Value code =
+        builder.create<mlir::arith::ConstantIntOp>(op.getLoc(), CodeOf(op.getMsg()), 32);
+    CallPlaceholder(builder, op.getLoc(), kCheck, {}, {op.getArg(), code});
+    op.erase();
+  }
+}
+
+mlir::LogicalResult AddGuards(mlir::ModuleOp module, const OperationNames& names, Errors& errors) {
+  LLVM::LLVMFuncOp allocate = AddAllocate(module);
+  for (const char* name : {kComputeFunction, kSizesFunction}) {
+    if (failed(Guard(module.lookupSymbol<LLVM::LLVMFuncOp>(name), allocate, names).Run()))
+      return mlir::failure();
+  }
+  // A helper of the deallocation's; entries come later.
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+    if (!function.isExternal()) function.setLinkage(LLVM::Linkage::Internal);
+  }
+  for (const char* name : {kPoll, kCheck, kHasMatmul, kMatmul, "malloc", "free"}) {
+    auto declaration = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    if (!declaration) continue;
+    if (!mlir::SymbolTable::symbolKnownUseEmpty(declaration, module)) {
+      return errors.Refuse(declaration, StatusCode::kInternal,
+                           std::string(name) + " is called where it cannot be");
+    }
+    declaration.erase();
+  }
+  return mlir::success();
+}
+
+}  // namespace lockstep::fragment

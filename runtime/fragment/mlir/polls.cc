@@ -1,0 +1,96 @@
+#include "runtime/fragment/mlir/polls.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "runtime/fragment/mlir/guards.h"
+
+namespace lockstep::fragment {
+namespace {
+
+// A body that does so much is worth a poll of its own; less is done in chunks that do about so
+// much.
+constexpr int64_t kWorkWorthAPoll = 1 << 15;
+
+void PollAtBegin(mlir::Block& block, mlir::Location location) {
+  mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(&block);
+  CallPlaceholder(builder, location, kPoll, {}, {});
+}
+
+// for (i = begin; i < end; i += step * chunk) { poll; for (j = i; j < min(i + step * chunk, end); j
+// += step) body }
+void CutIntoChunks(mlir::scf::ForOp loop, int64_t step, int64_t chunk) {
+  mlir::OpBuilder builder(loop);
+  const mlir::Location location = loop.getLoc();
+  const mlir::Value stride = builder.create<mlir::arith::ConstantIndexOp>(location, step * chunk);
+  auto outer = builder.create<mlir::scf::ForOp>(location, loop.getLowerBound(),
+                                                loop.getUpperBound(), stride, loop.getInitArgs());
+  loop.replaceAllUsesWith(outer.getResults());
+  builder.setInsertionPointToStart(outer.getBody());
+  CallPlaceholder(builder, location, kPoll, {}, {});
+  const mlir::Value left =
+      builder.create<mlir::arith::SubIOp>(location, loop.getUpperBound(), outer.getInductionVar());
+  const mlir::Value length = builder.create<mlir::arith::MinSIOp>(location, left, stride);
+  const mlir::Value end =
+      builder.create<mlir::arith::AddIOp>(location, outer.getInductionVar(), length);
+  loop->moveBefore(outer.getBody(), builder.getInsertionPoint());
+  loop.setLowerBound(outer.getInductionVar());
+  loop.setUpperBound(end);
+  loop.getInitArgsMutable().assign(outer.getRegionIterArgs());
+  // Without values there is a terminator already.
+  if (outer.getNumResults() > 0) {
+    builder.setInsertionPointToEnd(outer.getBody());
+    builder.create<mlir::scf::YieldOp>(location, loop.getResults());
+  }
+}
+
+int64_t WorkOf(mlir::Block& block);
+
+// How much an operation may do without a poll.
+int64_t WorkOf(mlir::Operation* op) {
+  if (auto loop = mlir::dyn_cast<mlir::scf::ForOp>(op)) {
+    const int64_t work = WorkOf(*loop.getBody());
+    const std::optional<int64_t> begin = mlir::getConstantIntValue(loop.getLowerBound());
+    const std::optional<int64_t> end = mlir::getConstantIntValue(loop.getUpperBound());
+    const std::optional<int64_t> step = mlir::getConstantIntValue(loop.getStep());
+    const bool is_index = loop.getInductionVar().getType().isIndex();
+    const bool steps = step.has_value() && *step > 0 && *step < (1 << 20);
+    if (begin.has_value() && end.has_value() && steps && *begin >= 0) {
+      const int64_t iterations = *end <= *begin ? 0 : (*end - *begin - 1) / *step + 1;
+      if (iterations <= kWorkBetweenPolls / work) return iterations * work;
+    }
+    if (work >= kWorkWorthAPoll || !steps || !is_index) {
+      PollAtBegin(*loop.getBody(), loop.getLoc());
+      return work;
+    }
+    CutIntoChunks(loop, *step, kWorkWorthAPoll / work + 1);
+    return kWorkWorthAPoll;
+  }
+  if (auto loop = mlir::dyn_cast<mlir::scf::WhileOp>(op)) {
+    const int64_t work = WorkOf(*loop.getBeforeBody()) + WorkOf(*loop.getAfterBody());
+    PollAtBegin(*loop.getBeforeBody(), loop.getLoc());
+    return work;
+  }
+  if (auto loop = mlir::dyn_cast<mlir::scf::ParallelOp>(op)) {
+    const int64_t work = WorkOf(*loop.getBody());
+    PollAtBegin(*loop.getBody(), loop.getLoc());
+    return work;
+  }
+  int64_t work = 1;
+  for (mlir::Region& region : op->getRegions()) {
+    for (mlir::Block& block : region) work += WorkOf(block);
+  }
+  return work;
+}
+
+int64_t WorkOf(mlir::Block& block) {
+  int64_t work = 1;
+  for (mlir::Operation& op : llvm::make_early_inc_range(block)) work += WorkOf(&op);
+  return work;
+}
+
+}  // namespace
+
+void AddPolls(mlir::func::FuncOp function) { WorkOf(function.getBody().front()); }
+
+}  // namespace lockstep::fragment

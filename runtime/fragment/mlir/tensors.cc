@@ -1,0 +1,165 @@
+#include "runtime/fragment/mlir/tensors.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace lockstep::fragment {
+namespace {
+
+namespace linalg = mlir::linalg;
+using mlir::Value;
+
+linalg::FillOp Fill(mlir::OpBuilder& builder, mlir::Location location, mlir::RankedTensorType type,
+                    mlir::ValueRange dynamic_sizes, Value scalar) {
+  const Value empty = builder.create<mlir::tensor::EmptyOp>(location, type, dynamic_sizes);
+  return builder.create<linalg::FillOp>(location, scalar, empty);
+}
+
+// Tensors of one value that are constants would be as many bytes of the object, and tensor.splat is
+// not fused.
+void FillInsteadOfSplats(mlir::func::FuncOp function) {
+  llvm::SmallVector<mlir::Operation*> splats;
+  function->walk([&](mlir::Operation* op) {
+    auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op);
+    const bool is_splat = constant && mlir::isa<mlir::RankedTensorType>(constant.getType()) &&
+                          mlir::isa<mlir::SplatElementsAttr>(constant.getValue());
+    if (is_splat || mlir::isa<mlir::tensor::SplatOp>(op)) splats.push_back(op);
+  });
+  for (mlir::Operation* op : splats) {
+    mlir::OpBuilder builder(op);
+    const auto type = mlir::cast<mlir::RankedTensorType>(op->getResult(0).getType());
+    Value scalar;
+    mlir::ValueRange sizes;
+    if (auto splat = mlir::dyn_cast<mlir::tensor::SplatOp>(op)) {
+      scalar = splat.getInput();
+      sizes = splat.getDynamicSizes();
+    } else {
+      const auto elements =
+          mlir::cast<mlir::SplatElementsAttr>(mlir::cast<mlir::arith::ConstantOp>(op).getValue());
+      scalar = builder.create<mlir::arith::ConstantOp>(op->getLoc(),
+                                                       elements.getSplatValue<mlir::TypedAttr>());
+    }
+    op->replaceAllUsesWith(Fill(builder, op->getLoc(), type, sizes, scalar));
+    op->erase();
+  }
+}
+
+// One for each use, beside its user.
+template <typename Op>
+void Separate(mlir::func::FuncOp function) {
+  llvm::SmallVector<Op> ops;
+  function->walk([&](Op op) { ops.push_back(op); });
+  for (Op op : ops) {
+    for (mlir::OpOperand& use : llvm::make_early_inc_range(op->getUses())) {
+      mlir::OpBuilder builder(use.getOwner());
+      use.set(builder.clone(*op)->getResult(0));
+    }
+    op.erase();
+  }
+}
+
+// linalg.map and linalg.reduce, which say what they compute in a region of their own.
+linalg::GenericOp GeneralizeRegion(mlir::RewriterBase& rewriter, linalg::LinalgOp op) {
+  auto generic = rewriter.create<linalg::GenericOp>(
+      op.getLoc(), op->getResultTypes(), op.getDpsInputs(), op.getDpsInits(),
+      op.getIndexingMapsArray(), op.getIteratorTypesArray());
+  rewriter.inlineRegionBefore(op->getRegion(0), generic.getRegion(), generic.getRegion().begin());
+  // What is in the result before does not matter to a map.
+  mlir::Block& body = generic.getRegion().front();
+  for (unsigned i = body.getNumArguments(); i < generic->getNumOperands(); ++i) {
+    body.addArgument(mlir::getElementTypeOrSelf(generic->getOperand(i)), op.getLoc());
+  }
+  rewriter.replaceOp(op, generic);
+  return generic;
+}
+
+// A fill that something else is written over stays as it is; one that is read can be fused with its
+// reader.
+bool IsInitialValue(linalg::LinalgOp op) {
+  if (!mlir::isa<linalg::FillOp>(op.getOperation())) return false;
+  for (mlir::OpOperand& use : op->getUses()) {
+    auto user = mlir::dyn_cast<linalg::LinalgOp>(use.getOwner());
+    if (user && !user.isDpsInit(&use)) return false;
+  }
+  return true;
+}
+
+mlir::LogicalResult GeneralizeAll(mlir::func::FuncOp function) {
+  llvm::SmallVector<linalg::LinalgOp> ops;
+  function->walk([&](linalg::LinalgOp op) {
+    const bool is_general = mlir::isa<linalg::GenericOp>(op.getOperation());
+    if (!is_general && !IsBlasProduct(op) && !IsInitialValue(op)) ops.push_back(op);
+  });
+  mlir::IRRewriter rewriter(function.getContext());
+  for (linalg::LinalgOp op : ops) {
+    rewriter.setInsertionPoint(op);
+    if (failed(Generalize(rewriter, op))) return op->emitOpError("is not supported");
+  }
+  return mlir::success();
+}
+
+}  // namespace
+
+bool IsBlasProduct(linalg::LinalgOp op) {
+  if (!mlir::isa<linalg::MatmulOp, linalg::MatmulTransposeAOp, linalg::MatmulTransposeBOp,
+                 linalg::BatchMatmulOp, linalg::BatchMatmulTransposeAOp,
+                 linalg::BatchMatmulTransposeBOp, linalg::MatvecOp, linalg::VecmatOp>(
+          op.getOperation())) {
+    return false;
+  }
+  const mlir::Type element = mlir::getElementTypeOrSelf(op->getOperand(0));
+  if (!element.isF32() && !element.isF64()) return false;
+  return llvm::all_of(op->getOperandTypes(),
+                      [&](mlir::Type type) { return mlir::getElementTypeOrSelf(type) == element; });
+}
+
+mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, linalg::LinalgOp op) {
+  if (mlir::isa<linalg::MapOp, linalg::ReduceOp>(op.getOperation()))
+    return GeneralizeRegion(rewriter, op);
+  llvm::SmallVector<unsigned> order;
+  if (mlir::isa<linalg::MatmulOp, linalg::MatmulTransposeAOp>(op.getOperation())) {
+    order = {0, 2, 1};
+  } else if (mlir::isa<linalg::BatchMatmulOp, linalg::BatchMatmulTransposeAOp>(op.getOperation())) {
+    order = {0, 1, 3, 2};
+  } else if (mlir::isa<linalg::VecmatOp>(op.getOperation())) {
+    order = {1, 0};
+  }
+  auto generic = linalg::generalizeNamedOp(rewriter, op);
+  if (failed(generic) || order.empty()) return generic;
+  return linalg::interchangeGenericOp(rewriter, *generic, order);
+}
+
+mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
+  mlir::MLIRContext* context = function.getContext();
+  mlir::PassManager simplify(context, mlir::func::FuncOp::getOperationName());
+  simplify.addPass(mlir::createCanonicalizerPass());
+  simplify.addPass(mlir::createConvertElementwiseToLinalgPass());
+  if (failed(simplify.run(function))) return mlir::failure();
+
+  mlir::RewritePatternSet concatenations(context);
+  mlir::tensor::populateDecomposeTensorConcatPatterns(concatenations);
+  if (failed(mlir::applyPatternsAndFoldGreedily(function, std::move(concatenations))))
+    return mlir::failure();
+  FillInsteadOfSplats(function);
+  Separate<linalg::FillOp>(function);
+  if (failed(GeneralizeAll(function))) return mlir::failure();
+
+  mlir::PassManager fuse(context, mlir::func::FuncOp::getOperationName());
+  fuse.addPass(mlir::createLinalgElementwiseOpFusionPass());
+  fuse.addPass(mlir::createCanonicalizerPass());
+  fuse.addPass(mlir::createCSEPass());
+  if (failed(fuse.run(function))) return mlir::failure();
+  // Two that shared a buffer would need copies, and one made outside of a loop could not take turns
+  // with the loop's other buffers.
+  Separate<linalg::FillOp>(function);
+  Separate<mlir::tensor::EmptyOp>(function);
+  return mlir::success();
+}
+
+}  // namespace lockstep::fragment

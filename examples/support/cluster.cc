@@ -14,7 +14,9 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartCluster(const ClusterFlags& 
   local::LocalClusterOptions options;
   options.workers = flags.workers;
   options.device = flags.device;
-  options.module_path = {std::filesystem::path(module_path).parent_path().string()};
+  if (!module_path.empty()) {
+    options.module_path = {std::filesystem::path(module_path).parent_path().string()};
+  }
   options.mode = flags.processes ? local::LocalClusterOptions::Mode::kProcesses
                                  : local::LocalClusterOptions::Mode::kThreads;
   return local::LocalCluster::Start(options);
@@ -53,9 +55,9 @@ StatusOr<Cluster> Cluster::Open(const ClusterFlags& flags, const std::string& mo
     LOCKSTEP_ASSIGN_OR_RETURN(cluster.session_, Session::Connect(options));
     return cluster;
   }
-  if (flags.module.empty()) {
+  if (flags.module.empty() && !module.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(cluster.module_path_, FindFile(module));
-  } else {
+  } else if (!flags.module.empty()) {
     std::error_code error;
     cluster.module_path_ = std::filesystem::canonical(flags.module, error).string();
     if (error) return NotFound("cannot open the module ", flags.module, ": ", error.message());

@@ -33,7 +33,7 @@ std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>&
 // Ownership: a cluster of its own stops when this is destroyed, the session first.
 class Cluster {
  public:
-  // `module` is the example's library, relative to the repository's root.
+  // `module` is the example's library, relative to the repository's root; empty: it has none.
   static StatusOr<Cluster> Open(const ClusterFlags& flags, const std::string& module);
 
   Session& session() { return *session_; }

@@ -75,17 +75,125 @@ StatusOr<fragment::Input> Describe(SessionCore& core, const FragmentInput& input
   return fragment::Input{input.tensor()->dtype, input.tensor()->shape, input.split()};
 }
 
-// The tensor as the call wants it, on all workers. What lies so is used as it is; what had to be
-// moved before, and was not written since, is not moved again.
-StatusOr<DRef> Bring(SessionCore& core, const DRef& ref, const plan::Layout& from,
-                     const plan::Layout& wanted) {
-  if (from == wanted) return ref;
-  DRef copy = core.CopyOf(ref, wanted);
-  if (!copy.IsNull()) return copy;
-  LOCKSTEP_ASSIGN_OR_RETURN(copy, client::IssueReshard(core, ref, wanted));
-  core.KeepCopy(ref, copy);
-  return copy;
+// Whether each worker has the same of the tensor by both, whatever the meshes are called.
+bool LiesAlike(const plan::Layout& a, const plan::Layout& b) {
+  if (a.mesh().SortedRanks() != b.mesh().SortedRanks()) return false;
+  if (!a.PartialAxes().empty() || !b.PartialAxes().empty()) return false;
+  for (const Rank rank : a.mesh().ranks()) {
+    if (a.TileAt(*a.mesh().IndexOf(rank)) != b.TileAt(*b.mesh().IndexOf(rank))) return false;
+  }
+  return true;
 }
+
+// One call, from what the caller gives to the command.
+class FragmentCall {
+ public:
+  // All is borrowed.
+  FragmentCall(SessionCore& core, const fragment::Signature& signature,
+               const std::vector<FragmentInput>& inputs)
+      : core_(core), signature_(signature), inputs_(inputs) {}
+
+  // Finds all that can be found before anything is sent.
+  Status Check(fragment::Kind kind, const std::vector<FragmentOutput>& outputs) {
+    std::vector<Rank> ranks(static_cast<size_t>(core_.facts().num_workers));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Status described = DescribeInput(i, ranks);
+      if (described.ok()) continue;
+      return Annotate(described, ArgumentText(i) + " of `" + signature_.function + "`");
+    }
+    parts_.outputs = outputs;
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const fragment::PlacedCall placed,
+        fragment::PlacedCall::Make(kind, signature_, ranks, parts_.inputs, parts_.outputs));
+    for (int i = 0; i < signature_.num_arguments(); ++i)
+      wanted_.push_back(placed.ArgumentLayout(i));
+    for (int i = 0; i < signature_.num_results(); ++i) {
+      LOCKSTEP_ASSIGN_OR_RETURN(fragment::KnownResult known, fragment::DescribeResult(placed, i));
+      results_.push_back(known.layout.has_value()
+                             ? std::make_shared<const plan::Layout>(*std::move(known.layout))
+                             : nullptr);
+    }
+    return OkStatus();
+  }
+
+  // Brings inputs to where they are wanted. What lies so is used as it is; what was moved before in
+  // this generation, and not written since, is not moved again.
+  template <typename Place>
+  Status Bring(Generation generation, Place place) {
+    registers_.resize(inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].tensor() != nullptr) {
+        LOCKSTEP_ASSIGN_OR_RETURN(registers_[i], place(*inputs_[i].tensor(), *wanted_[i]));
+      } else if (inputs_[i].ref() != nullptr) {
+        LOCKSTEP_ASSIGN_OR_RETURN(registers_[i], BringRegister(i, generation));
+      }
+    }
+    encoded_ = fragment::EncodeCall(parts_);
+    return OkStatus();
+  }
+
+  void Write(wire::Command::RunFragment::Builder run, const fragment::ObjectKey& key,
+             absl::Span<const DRef> made) const {
+    run.initFragment().setHigh(key.high);
+    run.getFragment().setLow(key.low);
+    run.setCall({reinterpret_cast<const kj::byte*>(encoded_.data()), encoded_.size()});
+    auto arguments = run.initArguments(static_cast<unsigned>(inputs_.size()));
+    for (unsigned i = 0; i < arguments.size(); ++i) {
+      if (registers_[i].IsNull()) {
+        WriteNumber(arguments[i], inputs_[i], signature_.arguments[i].type.dtype);
+      } else {
+        arguments[i].setRegister(registers_[i].id().Packed());
+      }
+    }
+    auto results = run.initResults(static_cast<unsigned>(made.size()));
+    for (unsigned i = 0; i < results.size(); ++i) results.set(i, made[i].id().Packed());
+  }
+
+  // Of each result; null: each worker keeps its own.
+  const std::vector<std::shared_ptr<const plan::Layout>>& results() const { return results_; }
+
+ private:
+  Status DescribeInput(size_t i, const std::vector<Rank>& ranks) {
+    // One that is too many is told of by PlacedCall.
+    const fragment::TensorType any;
+    const bool is_known = i < signature_.arguments.size();
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        fragment::Input input,
+        Describe(core_, inputs_[i], is_known ? signature_.arguments[i].type : any));
+    // It may lie as it is wanted, on a mesh with other names: then it stays where it is.
+    const auto placement = fragment::PlacementFor(input.split);
+    if (input.layout.has_value() && placement.has_value()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(plan::Mesh workers, plan::Mesh::Line(ranks));
+      const auto wanted =
+          plan::Layout::Make(input.shape, input.dtype, std::move(workers), {*placement});
+      if (wanted.ok() && *wanted != *input.layout && LiesAlike(*wanted, *input.layout)) {
+        input.split = fragment::Split::kAsPlaced;
+      }
+    }
+    parts_.inputs.push_back(std::move(input));
+    return OkStatus();
+  }
+
+  StatusOr<DRef> BringRegister(size_t i, Generation generation) {
+    const DRef& ref = *inputs_[i].ref();
+    if (!wanted_[i].has_value() || *parts_.inputs[i].layout == *wanted_[i]) return ref;
+    DRef copy = core_.CopyOf(ref, *wanted_[i], generation);
+    if (!copy.IsNull()) return copy;
+    LOCKSTEP_ASSIGN_OR_RETURN(copy, client::IssueReshard(core_, ref, *wanted_[i]));
+    core_.KeepCopy(ref, copy, generation);
+    return copy;
+  }
+
+  SessionCore& core_;
+  const fragment::Signature& signature_;
+  const std::vector<FragmentInput>& inputs_;
+  fragment::CallParts parts_;
+  std::vector<std::optional<plan::Layout>> wanted_;  // by argument
+  std::vector<std::shared_ptr<const plan::Layout>> results_;
+  std::vector<DRef> registers_;  // by argument; null: a number
+  std::string encoded_;
+};
 
 }  // namespace
 
@@ -127,67 +235,17 @@ StatusOr<std::vector<DRef>> CompiledFragment::Execute(SessionCore& core,
                                                       const std::vector<FragmentOutput>& outputs,
                                                       Place place) const {
   LOCKSTEP_RETURN_IF_ERROR(CheckUsable(core));
-  const fragment::Signature& signature = facts_->signature;
-  // All that can be checked, before anything is sent.
-  fragment::CallParts call{{}, outputs};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    // One that is too many is told of by PlacedCall.
-    const fragment::TensorType any;
-    const bool is_known = i < signature.arguments.size();
-    auto input = Describe(core, inputs[i], is_known ? signature.arguments[i].type : any);
-    if (!input.ok()) {
-      return Annotate(input.status(), ArgumentText(i) + " of `" + signature.function + "`");
-    }
-    call.inputs.push_back(*std::move(input));
-  }
-  std::vector<Rank> ranks(static_cast<size_t>(core.facts().num_workers));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::PlacedCall placed,
-                            fragment::PlacedCall::Make(facts_->kind, signature, std::move(ranks),
-                                                       call.inputs, call.outputs));
-  std::vector<std::shared_ptr<const plan::Layout>> layouts;
-  for (int i = 0; i < signature.num_results(); ++i) {
-    LOCKSTEP_ASSIGN_OR_RETURN(fragment::KnownResult known, fragment::DescribeResult(placed, i));
-    layouts.push_back(known.layout.has_value()
-                          ? std::make_shared<const plan::Layout>(*std::move(known.layout))
-                          : nullptr);
-  }
-
-  std::vector<DRef> registers(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::optional<plan::Layout>& wanted = placed.ArgumentLayout(static_cast<int>(i));
-    if (inputs[i].tensor() != nullptr) {
-      LOCKSTEP_ASSIGN_OR_RETURN(registers[i], place(*inputs[i].tensor(), *wanted));
-    } else if (inputs[i].ref() != nullptr) {
-      registers[i] = *inputs[i].ref();
-      if (!wanted.has_value()) continue;
-      LOCKSTEP_ASSIGN_OR_RETURN(registers[i],
-                                Bring(core, registers[i], *call.inputs[i].layout, *wanted));
-    }
-  }
-
-  const std::string encoded = fragment::EncodeCall(call);
-  const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> made) {
-    auto run = command.initRunFragment();
-    run.initFragment().setHigh(facts_->key.high);
-    run.getFragment().setLow(facts_->key.low);
-    run.setCall({reinterpret_cast<const kj::byte*>(encoded.data()), encoded.size()});
-    auto arguments = run.initArguments(static_cast<unsigned>(inputs.size()));
-    for (unsigned i = 0; i < arguments.size(); ++i) {
-      if (registers[i].IsNull()) {
-        WriteNumber(arguments[i], inputs[i], signature.arguments[i].type.dtype);
-      } else {
-        arguments[i].setRegister(registers[i].id().Packed());
-      }
-    }
-    auto results = run.initResults(static_cast<unsigned>(made.size()));
-    for (unsigned i = 0; i < results.size(); ++i) results.set(i, made[i].id().Packed());
-  };
+  FragmentCall call(core, facts_->signature, inputs);
+  LOCKSTEP_RETURN_IF_ERROR(call.Check(facts_->kind, outputs));
+  LOCKSTEP_RETURN_IF_ERROR(call.Bring(generation_, place));
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::vector<DRef> made,
-      core.IssueNamingIn(generation_, facts_->name.c_str(), layouts.size(), write));
+      core.IssueNamingIn(generation_, facts_->name.c_str(), call.results().size(),
+                         [&](wire::Command::Builder command, absl::Span<const DRef> names) {
+                           call.Write(command.initRunFragment(), facts_->key, names);
+                         }));
   for (size_t i = 0; i < made.size(); ++i) {
-    if (layouts[i] != nullptr) core.SetLayout(made[i], layouts[i]);
+    if (call.results()[i] != nullptr) core.SetLayout(made[i], call.results()[i]);
   }
   return made;
 }

@@ -190,10 +190,12 @@ class SessionCore {
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
   // What was brought into another layout, and is kept for the next who wants it so: see
   // RegisterNames. Null: it is not there.
-  DRef CopyOf(const DRef& ref, const plan::Layout& layout) {
-    return names_->FindRelaid(ref, layout, generation());
+  DRef CopyOf(const DRef& ref, const plan::Layout& layout, Generation generation) const {
+    return names_->FindRelaid(ref, layout, generation);
   }
-  void KeepCopy(const DRef& ref, const DRef& copy) { names_->KeepRelaid(ref, copy, generation()); }
+  void KeepCopy(const DRef& ref, const DRef& copy, Generation generation) {
+    names_->KeepRelaid(ref, copy, generation);
+  }
   // Something may write to what the register holds.
   void DropCopies(const DRef& ref) { names_->DropRelaid(ref); }
   // Ranks whose worker is a later one than the name of `ref`.

@@ -3,6 +3,7 @@
 // right where they can be known.
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,8 @@ constexpr int kWorkers = 4;
 constexpr int kAllReduces = 10;
 constexpr int kElements = 1000;
 constexpr int kCalls = 20;
+constexpr int kFragmentCalls = 1000;
+constexpr char kFakeCompiler[] = "tests/unit/runtime/fragment/testdata/fake_compiler";
 
 class MetricsDocsTest : public ::testing::Test {
  protected:
@@ -56,6 +59,8 @@ class MetricsDocsTest : public ::testing::Test {
     void Work();
     // Binds one program in two sessions, twice in each.
     void BindPrograms(Session& session) const;
+    // One fragment in two sessions, in the first one in a loop.
+    void ExecuteFragments(Session& session) const;
     // Every collective once, but for allreduce, which is there kAllReduces times.
     static void Collect(Session& session);
   };
@@ -90,7 +95,12 @@ void MetricsDocsTest::Cluster::Start() {
       {"",
        {"workers=" + std::to_string(kWorkers), "controller.metrics_endpoint=http://127.0.0.1:*",
         "worker.metrics_endpoint=http://127.0.0.1:*", "worker.arena_bytes=256MiB",
-        "controller.heartbeat_interval=50ms"}});
+        "controller.heartbeat_interval=50ms",
+        // A stand-in, which compiles nothing.
+        "worker.compiler=" + std::filesystem::absolute(kFakeCompiler).string(),
+        // Sanitizers map more than any compiler uses.
+        "worker.compiler_memory_bytes=0B",
+        "worker.fragment_cache=" + directory->path() + "/objects"}});
   ASSERT_TRUE(config.ok()) << config.status();
   options.cluster = *std::move(config);
   auto started = local::ClusterProcesses::Start(options);
@@ -141,6 +151,25 @@ void MetricsDocsTest::Cluster::BindPrograms(Session& session) const {
   ASSERT_EQ(other->Close(), OkStatus());
 }
 
+void MetricsDocsTest::Cluster::ExecuteFragments(Session& session) const {
+  const auto fragment = fragment::Fragment::Mlir("sum", "test.mlir");
+  ASSERT_TRUE(fragment.ok());
+  const auto numbers = session.Empty({2}, DType::kFloat64);
+  ASSERT_TRUE(numbers.ok()) << numbers.status();
+  const std::vector<FragmentInput> inputs = {0, {*numbers, fragment::Split::kAsPlaced, Shape{2}}};
+  for (int i = 0; i < kFragmentCalls; ++i) {
+    const auto sum = session.Execute(*fragment, inputs, {{fragment::Combine::kAdd, Shape{1}}});
+    ASSERT_TRUE(sum.ok()) << sum.status();
+  }
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  SessionOptions options;
+  options.endpoint = processes->endpoint();
+  auto other = Session::Connect(options);
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE(other->Compile(*fragment).ok());
+  ASSERT_EQ(other->Close(), OkStatus());
+}
+
 void MetricsDocsTest::Cluster::Work() {
   SessionOptions options;
   options.endpoint = processes->endpoint();
@@ -149,6 +178,7 @@ void MetricsDocsTest::Cluster::Work() {
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_NO_FATAL_FAILURE(Collect(*session));
   ASSERT_NO_FATAL_FAILURE(BindPrograms(*session));
+  ASSERT_NO_FATAL_FAILURE(ExecuteFragments(*session));
   const auto nop = session->GetFunction("lockstep.nop");
   const auto fail = session->GetFunction("lockstep.fail");
   ASSERT_TRUE(nop.ok() && fail.ok());
@@ -273,7 +303,7 @@ TEST_F(MetricsDocsTest, ErrorsAbortsAndResetsAreCounted) {
   EXPECT_EQ(Sample(controller, "lockstep_errors_total{code=\"NOT_FOUND\"}"), 0);
   EXPECT_EQ(Sample(controller, "lockstep_aborts_total"), 1);
   EXPECT_EQ(Sample(controller, "lockstep_resets_total"), 1);
-  EXPECT_EQ(Sample(controller, "lockstep_sessions_opened_total"), 2);
+  EXPECT_EQ(Sample(controller, "lockstep_sessions_opened_total"), 3);
   EXPECT_EQ(WorkerSample(2, "lockstep_worker_errors_total{code=\"INTERNAL\"}"), 1);
   EXPECT_EQ(WorkerSample(1, "lockstep_worker_errors_total{code=\"INTERNAL\"}"), 0);
   EXPECT_GE(WorkerSample(1, "lockstep_worker_aborts_total"), 1);
@@ -289,6 +319,23 @@ TEST_F(MetricsDocsTest, AProgramIsLoweredOnceForAllSessions) {
     EXPECT_GT(WorkerSample(rank, "lockstep_plan_cache_bytes" + programs), 0);
     EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_entries{cache=\"reshards\"}"), 0);
   }
+}
+
+// However often it is called, and on however many workers of a host.
+TEST_F(MetricsDocsTest, AFragmentIsCompiledOnceForAHost) {
+  double compiles = 0;
+  double found_on_disk = 0;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    compiles += WorkerSample(rank, "lockstep_fragment_compiles_total");
+    found_on_disk += WorkerSample(rank, "lockstep_fragment_cache_hits_total{where=\"disk\"}");
+    EXPECT_EQ(WorkerSample(rank, "lockstep_fragment_cache_hits_total{where=\"memory\"}"), 1)
+        << "of the second session";
+    EXPECT_EQ(WorkerSample(rank, "lockstep_commands_total{kind=\"run_fragment\"}"), kFragmentCalls);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_fragments_loaded"), 1);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_fragment_failures_total"), 0);
+  }
+  EXPECT_EQ(compiles, 1);
+  EXPECT_EQ(found_on_disk, kWorkers - 1);
 }
 
 TEST_F(MetricsDocsTest, EveryCollectiveHasOneThatCameLast) {

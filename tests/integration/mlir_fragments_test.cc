@@ -1,0 +1,335 @@
+// Fragments that MLIR compiles, from the client's call to the value: with fewer and more workers
+// than rows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "runtime/client/session.h"
+#include "services/local/local_cluster.h"
+#include "tests/integration/examples/program.h"
+#include "tests/support/files.h"
+
+namespace lockstep::testing {
+namespace {
+
+using fragment::Combine;
+using fragment::Fragment;
+using fragment::Split;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+#define EXPECT_OK(expression) EXPECT_EQ((expression), OkStatus())
+
+constexpr char kCompiler[] = "services/compiler/lockstep-compiler";
+
+template <typename T>
+T Unwrap(StatusOr<T> value) {
+  if (!value.ok()) {
+    ADD_FAILURE() << value.status();
+    std::abort();
+  }
+  return std::move(*value);
+}
+
+// Small whole numbers, so that sums are the same in any order.
+template <typename T = double>
+HostTensor Numbers(const Shape& shape) {
+  std::vector<T> numbers(static_cast<size_t>(shape.NumElements()));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(i * 7 % 11) - 4;
+  return HostTensor::Of<T>(shape, numbers);
+}
+
+// Its parameter is the number of workers.
+class MlirFragmentsTest : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    // All clusters of this program share what is compiled.
+    static const support::ScratchDirectory directory;
+    local::LocalClusterOptions options;
+    options.workers = GetParam();
+    options.arena_bytes = size_t{64} << 20;
+    options.compiler = std::filesystem::absolute(kCompiler);
+    options.fragment_cache = directory.File("fragments");
+    cluster_ = Unwrap(local::LocalCluster::Start(options));
+    session_ = std::make_unique<Session>(Unwrap(cluster_->Connect()));
+  }
+  void TearDown() override {
+    EXPECT_OK(session_->Close());
+    EXPECT_OK(cluster_->Stop());
+  }
+
+  static Fragment Mlir(const std::string& text) { return Unwrap(Fragment::Mlir(text, "f.mlir")); }
+  std::vector<DRef> Execute(const std::string& text, const std::vector<FragmentInput>& inputs,
+                            const std::vector<FragmentOutput>& outputs) {
+    return Unwrap(session_->Execute(Mlir(text), inputs, outputs));
+  }
+  template <typename T = double>
+  std::vector<T> Collected(const DRef& ref) {
+    return Unwrap(Unwrap(session_->Collect(ref)).Elements<T>());
+  }
+
+  std::unique_ptr<local::LocalCluster> cluster_;
+  std::unique_ptr<Session> session_;
+};
+INSTANTIATE_TEST_SUITE_P(Workers, MlirFragmentsTest, ::testing::Values(1, 2, 3, 4, 8),
+                         ::testing::PrintToStringParamName());
+
+constexpr char kRowSums[] = R"(
+func.func @row_sums(%x: tensor<?x?xf64>) -> tensor<?xf64> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<?x?xf64>
+  %e = tensor.empty(%n) : tensor<?xf64>
+  %init = linalg.fill ins(%zero : f64) outs(%e : tensor<?xf64>) -> tensor<?xf64>
+  %y = linalg.reduce { arith.addf } ins(%x : tensor<?x?xf64>) outs(%init : tensor<?xf64>) dimensions = [1]
+  return %y : tensor<?xf64>
+})";
+
+TEST_P(MlirFragmentsTest, SumsOfRowsAndOfColumns) {
+  for (const Shape& shape : {Shape{10, 10}, Shape{1, 50}, Shape{50, 1}, Shape{150, 120}}) {
+    const HostTensor x = Numbers(shape);
+    const std::vector<double> elements = *x.Elements<double>();
+    std::vector<double> rows(static_cast<size_t>(shape[0]), 0);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      rows[i / static_cast<size_t>(shape[1])] += elements[i];
+    }
+    EXPECT_EQ(
+        Collected(Execute(kRowSums, {{x, Split::kRows}}, {{Combine::kRows, Shape{shape[0]}}})[0]),
+        rows);
+    // Each worker sums up its columns.
+    EXPECT_EQ(
+        Collected(Execute(kRowSums, {{x, Split::kColumns}}, {{Combine::kAdd, Shape{shape[0]}}})[0]),
+        rows);
+  }
+}
+
+// One tensor twice, with different splits; a row that goes to every row; two equal numbers.
+TEST_P(MlirFragmentsTest, OneTensorIsGivenByRowsAndWhole) {
+  constexpr char kText[] = R"(
+#rows = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (j)>
+func.func @products(%x: tensor<?x4xf64>, %all: tensor<?x4xf64>, %row: tensor<4xf64>, %a: f64, %b: f64)
+    -> tensor<?x?xf64> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<?x4xf64>
+  %m = tensor.dim %all, %c0 : tensor<?x4xf64>
+  %empty = tensor.empty(%n) : tensor<?x4xf64>
+  %shifted = linalg.generic {indexing_maps = [#rows, #row, #rows], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %row : tensor<?x4xf64>, tensor<4xf64>) outs(%empty : tensor<?x4xf64>) {
+  ^bb0(%u: f64, %v: f64, %o: f64):
+    %s = arith.addf %u, %v : f64
+    %t = arith.mulf %s, %a : f64
+    %w = arith.mulf %t, %b : f64
+    linalg.yield %w : f64
+  } -> tensor<?x4xf64>
+  %e = tensor.empty(%n, %m) : tensor<?x?xf64>
+  %init = linalg.fill ins(%zero : f64) outs(%e : tensor<?x?xf64>) -> tensor<?x?xf64>
+  %y = linalg.matmul_transpose_b ins(%shifted, %all : tensor<?x4xf64>, tensor<?x4xf64>)
+      outs(%init : tensor<?x?xf64>) -> tensor<?x?xf64>
+  return %y : tensor<?x?xf64>
+})";
+  constexpr int64_t kRows = 7;
+  const HostTensor x = Numbers({kRows, 4});
+  const HostTensor row = HostTensor::Of<double>({4}, std::vector<double>{1, 2, 3, 4});
+  const auto result = Execute(kText, {{x, Split::kRows}, x, row, 2.0, 2.0},
+                              {{Combine::kRows, Shape{kRows, kRows}}});
+  const std::vector<double> elements = *x.Elements<double>();
+  std::vector<double> expected;
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t j = 0; j < kRows; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < 4; ++k) {
+        sum += (elements[static_cast<size_t>(i * 4 + k)] + static_cast<double>(k + 1)) * 4 *
+               elements[static_cast<size_t>(j * 4 + k)];
+      }
+      expected.push_back(sum);
+    }
+  }
+  EXPECT_EQ(Collected(result[0]), expected);
+}
+
+TEST_P(MlirFragmentsTest, LeastAndGreatest) {
+  constexpr char kText[] = R"(
+func.func @extremes(%x: tensor<?xi64>) -> (tensor<i64>, tensor<i64>) {
+  %low = arith.constant dense<-9223372036854775808> : tensor<i64>
+  %high = arith.constant dense<9223372036854775807> : tensor<i64>
+  %max = linalg.reduce { arith.maxsi } ins(%x : tensor<?xi64>) outs(%low : tensor<i64>) dimensions = [0]
+  %min = linalg.reduce { arith.minsi } ins(%x : tensor<?xi64>) outs(%high : tensor<i64>) dimensions = [0]
+  return %max, %min : tensor<i64>, tensor<i64>
+})";
+  const auto results =
+      Execute(kText, {{Numbers<int64_t>({5}), Split::kRows}}, {{Combine::kMax}, {Combine::kMin}});
+  const std::vector<int64_t> elements = *Numbers<int64_t>({5}).Elements<int64_t>();
+  EXPECT_EQ(Collected<int64_t>(results[0]),
+            std::vector<int64_t>{*std::max_element(elements.begin(), elements.end())});
+  EXPECT_EQ(Collected<int64_t>(results[1]),
+            std::vector<int64_t>{*std::min_element(elements.begin(), elements.end())});
+}
+
+// Each worker knows where its rows lie in the whole.
+TEST_P(MlirFragmentsTest, PartsAskWhereTheyLie) {
+  constexpr char kText[] = R"(
+func.func @places(%x: tensor<?xf64>, %first: index {lockstep.offset = array<i64: 0, 0>},
+                  %rows: index {lockstep.global_size = array<i64: 0, 0>}) -> tensor<?xi64> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf64>
+  %y = tensor.generate %n {
+  ^bb0(%i: index):
+    %j = arith.addi %i, %first : index
+    %k = arith.subi %rows, %j : index
+    %v = arith.index_cast %k : index to i64
+    tensor.yield %v : i64
+  } : tensor<?xi64>
+  return %y : tensor<?xi64>
+})";
+  const auto places = Execute(kText, {{Numbers({6}), Split::kRows}}, {{Combine::kRows, Shape{6}}});
+  EXPECT_EQ(Collected<int64_t>(places[0]), (std::vector<int64_t>{6, 5, 4, 3, 2, 1}));
+}
+
+// Gradient descent on |Xw - y|^2: X and y are placed once, w and its gradient stay on the workers.
+TEST_P(MlirFragmentsTest, ALoopOfLinearRegressionKeepsItsDataWhereItIs) {
+  constexpr char kGradient[] = R"(
+func.func @gradient(%x: tensor<?x2xf64>, %y: tensor<?xf64>, %w: tensor<2xf64>) -> tensor<2xf64> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<?x2xf64>
+  %e = tensor.empty(%n) : tensor<?xf64>
+  %init = linalg.fill ins(%zero : f64) outs(%e : tensor<?xf64>) -> tensor<?xf64>
+  %p = linalg.matvec ins(%x, %w : tensor<?x2xf64>, tensor<2xf64>) outs(%init : tensor<?xf64>) -> tensor<?xf64>
+  %d = arith.subf %p, %y : tensor<?xf64>
+  %none = arith.constant dense<0.0> : tensor<2xf64>
+  %g = linalg.vecmat ins(%d, %x : tensor<?xf64>, tensor<?x2xf64>) outs(%none : tensor<2xf64>) -> tensor<2xf64>
+  return %g : tensor<2xf64>
+})";
+  constexpr char kStep[] = R"(
+func.func @step(%w: tensor<2xf64>, %g: tensor<2xf64>, %rate: f64) -> tensor<2xf64> {
+  %r = tensor.splat %rate : tensor<2xf64>
+  %d = arith.mulf %g, %r : tensor<2xf64>
+  %n = arith.subf %w, %d : tensor<2xf64>
+  return %n : tensor<2xf64>
+})";
+  constexpr int64_t kRows = 6;
+  std::vector<double> x;
+  std::vector<double> y;
+  for (int64_t i = 0; i < kRows; ++i) {
+    const double at = static_cast<double>(i) / kRows;
+    x.insert(x.end(), {1, at});
+    y.push_back(3 - 2 * at);
+  }
+  const auto by_rows = [&](const Shape& shape) {
+    std::vector<Rank> ranks(static_cast<size_t>(GetParam()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return Unwrap(plan::Layout::Make(shape, DType::kFloat64, Unwrap(plan::Mesh::Line(ranks)),
+                                     {plan::Placement::Shard(0)}));
+  };
+  const DRef data =
+      Unwrap(session_->Place(HostTensor::Of<double>({kRows, 2}, x), by_rows({kRows, 2})));
+  const DRef truth = Unwrap(session_->Place(HostTensor::Of<double>({kRows}, y), by_rows({kRows})));
+  DRef w = Execute(kStep,
+                   {HostTensor::Of<double>({2}, std::vector<double>{0, 0}),
+                    HostTensor::Of<double>({2}, std::vector<double>{0, 0}), 0},
+                   {{Combine::kNone}})[0];
+  for (int i = 0; i < 300; ++i) {
+    const DRef gradient =
+        Execute(kGradient, {{data, Split::kRows}, {truth, Split::kRows}, w}, {{Combine::kAdd}})[0];
+    w = Execute(kStep, {w, gradient, 0.2}, {{Combine::kNone}})[0];
+  }
+  const std::vector<double> found = Collected(w);
+  EXPECT_NEAR(found[0], 3, 1e-6);
+  EXPECT_NEAR(found[1], -2, 1e-6);
+}
+
+TEST_P(MlirFragmentsTest, WhatDoesNotParseIsToldOnceWithItsPlace) {
+  const Status status =
+      session_->Compile(Mlir("func.func @f(%x: tensor<4xf64>) {\n  nonsense\n}")).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("f.mlir:2:"), ::testing::Not(HasSubstr("rank"))));
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(MlirFragmentsTest, DivisionByZeroSaysWhere) {
+  constexpr char kText[] = R"(func.func @ratio(%x: tensor<?xi64>, %by: i64) -> tensor<?xi64> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xi64>
+  %all = tensor.splat %by[%n] : tensor<?xi64>
+  %y = arith.divsi %x, %all : tensor<?xi64>
+  return %y : tensor<?xi64>
+})";
+  const FragmentInput x{Numbers<int64_t>({4}), Split::kRows};
+  const std::vector<int64_t> halves =
+      Collected<int64_t>(Execute(kText, {x, 2}, {{Combine::kRows, Shape{4}}})[0]);
+  EXPECT_EQ(halves.size(), 4u);
+  (void)Execute(kText, {x, 0}, {{Combine::kRows, Shape{4}}});
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("arith.divsi at line 5"), HasSubstr("f.mlir")));
+  EXPECT_OK(session_->Reset());
+}
+
+TEST_P(MlirFragmentsTest, ALoopWithoutEndIsEndedByAReset) {
+  constexpr char kText[] = R"(
+func.func @forever(%x: tensor<?xf64>) -> i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %r = scf.while (%i = %zero) : (i64) -> i64 {
+    %go_on = arith.cmpi ne, %i, %one : i64
+    scf.condition(%go_on) %i : i64
+  } do {
+  ^bb0(%j: i64):
+    scf.yield %j : i64
+  }
+  return %r : i64
+})";
+  (void)Execute(kText, {{Numbers({8}), Split::kRows}}, {{Combine::kAdd}});
+  EXPECT_OK(session_->Flush());
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(MlirFragmentsTest, MoreMemoryThanTheArenaHasIsAnErrorOfTheSession) {
+  constexpr char kText[] = R"(
+func.func @large(%x: tensor<?xf64>, %rows: i64) -> f64 {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f64
+  %n = arith.index_cast %rows : i64 to index
+  %v = tensor.extract %x[%c0] : tensor<?xf64>
+  %t = tensor.splat %v[%n] : tensor<?xf64>
+  %r = tensor.insert %zero into %t[%c0] : tensor<?xf64>
+  %one = arith.constant 1 : index
+  %w = tensor.extract %r[%one] : tensor<?xf64>
+  return %w : f64
+})";
+  const FragmentInput x{Numbers({8}), Split::kNone};
+  EXPECT_EQ(Collected(Execute(kText, {x, 10}, {{Combine::kNone}})[0]), std::vector<double>{-4});
+  (void)Execute(kText, {x, int64_t{1} << 30}, {{Combine::kNone}});
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(Message(status), HasSubstr("`large` wants 8 GiB"));
+  EXPECT_OK(session_->Reset());
+}
+
+// examples/fragments. As many images are recognized whatever the number of workers: sums that are
+// rounded otherwise do not change which class fits best.
+TEST(LeastSquaresTest, RecognizesAsManyDigitsWithAnyNumberOfWorkers) {
+  const std::string compiler = std::filesystem::absolute(kCompiler);
+  ASSERT_EQ(setenv("LOCKSTEP_COMPILER", compiler.c_str(), 1), 0);
+  for (const char* const workers : {"1", "3"}) {
+    const support::ScratchDirectory scratch;
+    const auto result =
+        examples::RunProgram(scratch, "examples/fragments/least_squares", {"--workers", workers});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->exit_code, 0) << result->output;
+    EXPECT_THAT(result->output, HasSubstr("held-out images recognized by "));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -12,8 +12,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -93,8 +95,10 @@ std::vector<sock_filter> Filter() {
     filter.push_back(Return(SECCOMP_RET_ALLOW));
     filter.push_back(Return(kRefuse));
   }
-  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1));
-  filter.push_back(Return(SECCOMP_RET_TRAP));
+  for (const int number : {SYS_openat, SYS_newfstatat}) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1));
+    filter.push_back(Return(SECCOMP_RET_TRAP));
+  }
   filter.push_back(Return(kRefuse));
   return filter;
 }
@@ -112,19 +116,28 @@ int CopyOfDescriptor(const char* path) {
   return copy < 0 ? -errno : copy;
 }
 
-void OnRefusedCall(int /*signal*/, siginfo_t* info, void* context) {
+// Answers the calls that the filter traps, in place of the kernel.
+long Answer(long number, long first, long second, long third) {
+  const char* const path = reinterpret_cast<const char*>(second);
+  if (number == SYS_openat) return CopyOfDescriptor(path);
+  // What fstat() calls: of a descriptor, and no path.
+  if (number == SYS_newfstatat && path != nullptr && *path == '\0') {
+    return syscall(SYS_fstat, first, third) == 0 ? 0 : -errno;
+  }
+  return -EPERM;
+}
+
+void OnTrappedCall(int /*signal*/, siginfo_t* info, void* context) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
   const int saved_errno = errno;
-  int result = -EPERM;
 #if defined(__x86_64__)
-  if (info->si_syscall == SYS_openat) {
-    result = CopyOfDescriptor(reinterpret_cast<const char*>(registers.gregs[REG_RSI]));
-  }
-  registers.gregs[REG_RAX] = result;
+  auto& saved = registers.gregs;
+  saved[REG_RAX] = Answer(info->si_syscall, saved[REG_RDI], saved[REG_RSI], saved[REG_RDX]);
 #elif defined(__aarch64__)
-  if (info->si_syscall == SYS_openat)
-    result = CopyOfDescriptor(reinterpret_cast<const char*>(registers.regs[1]));
-  registers.regs[0] = static_cast<uint64_t>(static_cast<int64_t>(result));
+  auto& saved = registers.regs;
+  saved[0] =
+      static_cast<uint64_t>(Answer(info->si_syscall, static_cast<long>(saved[0]),
+                                   static_cast<long>(saved[1]), static_cast<long>(saved[2])));
 #else
   static_cast<void>(info);
   static_cast<void>(registers);
@@ -168,7 +181,7 @@ Status ApplyLimits(const Limits& limits) {
 Status EnterSandbox() {
   if (kArchitecture == 0) return Unavailable("there is no sandbox for this processor");
   struct sigaction action {};
-  action.sa_sigaction = OnRefusedCall;
+  action.sa_sigaction = OnTrappedCall;
   action.sa_flags = SA_SIGINFO;
   if (sigaction(SIGSYS, &action, nullptr) != 0)
     return Internal("sigaction: ", std::strerror(errno));

@@ -62,11 +62,11 @@ def _mlir_repository_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD.format(linkopts = [] if why_not else _LINKOPTS))
     rctx.file("config.bzl", _CONFIG.format(have = not why_not, why_not = why_not))
 
-# LOCKSTEP_SYSTEM changes with the installed packages (.bazelrc.local).
+# LOCKSTEP_MLIR_INSTALLED changes when `tools/dev setup` has installed or upgraded the packages (.bazelrc.local).
 mlir_repository = repository_rule(
     implementation = _mlir_repository_impl,
     environ = [
         "LOCKSTEP_MLIR",
-        "LOCKSTEP_SYSTEM",
+        "LOCKSTEP_MLIR_INSTALLED",
     ],
 )

@@ -2,7 +2,7 @@
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
 # tools/dev setup: the distribution's packages, the wheels of tvm-ffi and clang-tidy, a digest for Bazel of what is
 # compiled with; with
-# --cuda, a CUDA toolkit; with --deployments, what packages, images and jobs are tried with; with
+# --cuda, a CUDA toolkit; with --fragments, MLIR; with --deployments, what packages, images and jobs are tried with; with
 # --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
 
@@ -10,10 +10,11 @@ DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"
 readonly DEPS
 
 cmd_setup() {
-  local packages cuda=no deployments=no kubernetes=no
+  local packages cuda=no fragments=no deployments=no kubernetes=no
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --cuda) cuda=yes ;;
+      --fragments) fragments=yes ;;
       --deployments) deployments=yes ;;
       --kubernetes) kubernetes=yes ;;
       *) usage_error "setup: unknown argument: $1" ;;
@@ -22,6 +23,9 @@ cmd_setup() {
   done
   packages="$(package_list)"
   install_packages "$packages"
+  # LOCKSTEP_MLIR=no does without.
+  [[ "$fragments" == no || "${LOCKSTEP_MLIR:-}" == no ]] ||
+    install_packages "$ROOT/tools/dev.d/packages/fragments.txt"
   if [[ "$deployments" == yes ]]; then
     install_packages "$ROOT/tools/dev.d/packages/packaging-check.txt"
     install_packages "$ROOT/tools/dev.d/packages/deployments.txt"
@@ -162,13 +166,15 @@ unpack_all() {
 # Bazel does not see changes in /usr. A digest of the installed versions is part of every action's
 # key instead, so that an upgraded library or compiler rebuilds what may depend on it.
 write_bazel_settings() {
-  local digest settings cuda
+  local digest settings cuda mlir
   digest="$({ installed_versions "$1" && cat "$ROOT/tools/dev.d/tvm_ffi.txt"; } | sha256sum)"
   digest="${digest:0:16}"
   cuda="$(sha256sum 2>/dev/null <"$DEPS/cuda/wheels.txt" || true)"
+  mlir="$(installed_versions "$ROOT/tools/dev.d/packages/fragments.txt" | sha256sum)"
   settings="$(printf '%s\n' '# Written by tools/dev setup; see tools/dev.d/setup.sh.' \
     "build --repo_env=LOCKSTEP_SYSTEM=$digest --action_env=LOCKSTEP_SYSTEM=$digest" \
-    "build --repo_env=LOCKSTEP_CUDA_UNPACKED=${cuda:0:16}")"
+    "build --repo_env=LOCKSTEP_CUDA_UNPACKED=${cuda:0:16}" \
+    "build --repo_env=LOCKSTEP_MLIR_INSTALLED=${mlir:0:16}")"
   [[ "$settings" == "$(cat "$ROOT/.bazelrc.local" 2>/dev/null)" ]] ||
     printf '%s\n' "$settings" >"$ROOT/.bazelrc.local"
 }

@@ -31,7 +31,7 @@ cmd_test() {
   [[ $cluster == 0 || $all == 1 ]] || usage_error "test: --kubernetes needs --all"
 
   # What fake GPUs can test is tested everywhere; to compile for them needs a toolkit, not a GPU.
-  cmd_setup --cuda
+  cmd_setup --cuda --fragments
   [[ $cluster == 0 ]] || fetch_for_kubernetes
   if [[ ${#names[@]} -gt 0 ]]; then
     NAMED=1

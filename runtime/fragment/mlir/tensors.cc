@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/Pass/PassManager.h"
@@ -151,9 +152,14 @@ mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
   if (failed(GeneralizeAll(function))) return mlir::failure();
 
   mlir::PassManager fuse(context, mlir::func::FuncOp::getOperationName());
-  fuse.addPass(mlir::createLinalgElementwiseOpFusionPass());
-  fuse.addPass(mlir::createCanonicalizerPass());
-  fuse.addPass(mlir::createCSEPass());
+  // The first time, what is written over without being read is found to be so; its sizes then follow from arguments,
+  // and operations are no longer kept apart by users that only wanted a size.
+  for (int i = 0; i < 2; ++i) {
+    fuse.addPass(mlir::createLinalgElementwiseOpFusionPass());
+    fuse.addPass(mlir::memref::createResolveShapedTypeResultDimsPass());
+    fuse.addPass(mlir::createCanonicalizerPass());
+    fuse.addPass(mlir::createCSEPass());
+  }
   if (failed(fuse.run(function))) return mlir::failure();
   // Two that shared a buffer would need copies, and one made outside of a loop could not take turns
   // with the loop's other buffers.

@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "runtime/fragment/abi.h"
 #include "runtime/fragment/mlir/compiler.h"
 #include "schemas/fragment.capnp.h"
+#include "services/compiler/sandbox.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -130,6 +133,39 @@ TEST(CompilerProcessTest, InputThatIsNoRequestIsAnExitCode) {
     EXPECT_TRUE(WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 1) << ended.status;
     EXPECT_EQ(ended.output, "");
   }
+}
+
+// Runs `attempt` in a child that has entered the sandbox; its exit code.
+int InSandbox(int (*attempt)()) {
+  const pid_t child = fork();
+  if (child == 0) _exit(compiler::EnterSandbox().ok() ? attempt() : 99);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CompilerProcessTest, TheSandboxAllowsNoFilesNoSocketsNoProcessesAndNoNewCode) {
+  const auto allowed = [](bool succeeded) { return succeeded ? 1 : errno == EPERM ? 0 : 2; };
+  static const auto kAllowed = +allowed;
+  EXPECT_EQ(InSandbox([] { return kAllowed(open("/etc/hostname", O_RDONLY) >= 0); }), 0);
+  EXPECT_EQ(
+      InSandbox([] { return kAllowed(open("/proc/self/fd/1/../../environ", O_RDONLY) >= 0); }), 0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(socket(AF_INET, SOCK_STREAM, 0) >= 0); }), 0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(fork() >= 0); }), 0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(unlink("x") == 0); }), 0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(kill(getppid(), 0) == 0); }), 0);
+  EXPECT_EQ(InSandbox([] {
+              return kAllowed(mmap(nullptr, 4096, PROT_READ | PROT_EXEC,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+            }),
+            0);
+  // What is open already has a name.
+  EXPECT_EQ(
+      InSandbox([] {
+        const int file = memfd_create("x", 0);
+        return kAllowed(open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDONLY) >= 0);
+      }),
+      1);
 }
 
 TEST(CompilerProcessTest, ItsLimitsEndIt) {

@@ -20,8 +20,16 @@ _PARTS = [
 _BUILD = """# Written by //third_party/mlir:mlir.bzl.
 package(default_visibility = ["//visibility:public"])
 
+# What no platform says of itself: Bazel skips what is only compatible with it, and names it.
+constraint_setting(name = "mlir")
+
+constraint_value(
+    name = "installed_mlir",
+    constraint_setting = ":mlir",
+)
+
 cc_library(
-    name = "mlir",
+    name = "libraries",
     hdrs = glob(["include/**"]),
     includes = ["include"],
     linkopts = {linkopts},
@@ -45,7 +53,7 @@ have_mlir = {have}
 
 why_not = "{why_not}"
 
-needs_mlir = [] if have_mlir else ["@platforms//:incompatible"]
+needs_mlir = [] if have_mlir else ["@mlir//:installed_mlir"]
 '''
 
 def _mlir_repository_impl(rctx):

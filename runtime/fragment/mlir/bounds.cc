@@ -7,6 +7,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "runtime/fragment/mlir/guards.h"
+#include "runtime/fragment/mlir/types.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -203,7 +204,7 @@ void CheckAllocations(mlir::func::FuncOp function) {
   function->walk([&](mlir::memref::AllocOp alloc) {
     Checker check(alloc);
     const mlir::MemRefType type = alloc.getType();
-    int64_t static_bytes = (type.getElementTypeBitWidth() + 7) / 8;
+    int64_t static_bytes = BytesOfElement(type.getElementType());
     for (const int64_t extent : type.getShape()) {
       if (!mlir::ShapedType::isDynamic(extent)) static_bytes *= extent;
     }

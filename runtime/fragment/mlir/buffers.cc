@@ -28,6 +28,7 @@
 #include "runtime/fragment/mlir/boundary.h"
 #include "runtime/fragment/mlir/bounds.h"
 #include "runtime/fragment/mlir/matmul.h"
+#include "runtime/fragment/mlir/types.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -47,7 +48,7 @@ void PutSmallBuffersOnStack(mlir::func::FuncOp function) {
   for (mlir::memref::AllocOp alloc : allocs) {
     const mlir::MemRefType type = alloc.getType();
     if (!type.hasStaticShape() || !type.getLayout().isIdentity()) continue;
-    int64_t bytes = type.getElementType().isIndex() ? 8 : (type.getElementTypeBitWidth() + 7) / 8;
+    int64_t bytes = BytesOfElement(type.getElementType());
     for (const int64_t extent : type.getShape()) bytes *= std::min(extent, kMaxStackBytes);
     if (bytes > kMaxStackBytes || bytes_in_all + bytes > kMaxStackBytesInAll) continue;
     mlir::memref::DeallocOp dealloc;

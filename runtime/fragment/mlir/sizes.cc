@@ -33,9 +33,7 @@ class ExtentWriter {
     if (!type.isDynamicDim(d)) return Index(type.getDimSize(d));
     const auto key = std::pair(tensor, d);
     if (const auto known = extents_.find(key); known != extents_.end()) return known->second;
-    if (++depth_ > kMaxDepth) return {};
-    const Value extent = FollowExtent(tensor, d);
-    --depth_;
+    const Value extent = Deeper([&] { return FollowExtent(tensor, d); });
     extents_[key] = extent;
     return extent;
   }
@@ -46,7 +44,16 @@ class ExtentWriter {
   mlir::OpBuilder& builder() { return builder_; }
 
  private:
-  static constexpr int kMaxDepth = 1000;  // of calls
+  // Calls `follow`, which may call back here, unless that has gone on for too long for the stack.
+  template <typename Follow>
+  Value Deeper(const Follow& follow) {
+    constexpr int kMaxDepth = 1000;
+    if (depth_ == kMaxDepth) return {};
+    ++depth_;
+    const Value value = follow();
+    --depth_;
+    return value;
+  }
 
   // The result of an operation that was just written, or of an earlier one that is the same: so
   // that two extents are equal if their values are.
@@ -183,6 +190,13 @@ class ExtentWriter {
 
   Value Scalar(Value value) {
     if (const auto known = arguments_.find(value); known != arguments_.end()) return known->second;
+    if (const auto known = scalars_.find(value); known != scalars_.end()) return known->second;
+    const Value scalar = Deeper([&] { return FollowScalar(value); });
+    scalars_[value] = scalar;
+    return scalar;
+  }
+
+  Value FollowScalar(Value value) {
     mlir::Operation* const op = value.getDefiningOp();
     if (op == nullptr || op->getNumResults() != 1) return {};
     if (auto dim = mlir::dyn_cast<mlir::tensor::DimOp>(op)) {
@@ -191,24 +205,21 @@ class ExtentWriter {
       return d.has_value() && type && *d >= 0 && *d < type.getRank() ? Extent(dim.getSource(), *d)
                                                                      : Value();
     }
-    if (op->getName().getDialectNamespace() != "arith" || op->getNumRegions() > 0 ||
-        ++depth_ > kMaxDepth)
-      return {};
+    if (op->getName().getDialectNamespace() != "arith" || op->getNumRegions() > 0) return {};
     mlir::IRMapping operands;
-    bool all_known = true;
     for (const Value operand : op->getOperands()) {
       const Value known = Scalar(operand);
-      all_known &= static_cast<bool>(known);
-      if (known) operands.map(operand, known);
+      if (!known) return {};
+      operands.map(operand, known);
     }
-    --depth_;
-    return all_known ? Unique(builder_.clone(*op, operands)) : Value();
+    return Unique(builder_.clone(*op, operands));
   }
 
   mlir::OpBuilder builder_;
   mlir::Location location_;
   llvm::DenseMap<Value, Value> arguments_;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> extents_;
+  llvm::DenseMap<Value, Value> scalars_;
   int depth_ = 0;
 };
 

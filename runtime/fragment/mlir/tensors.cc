@@ -152,8 +152,9 @@ mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
   if (failed(GeneralizeAll(function))) return mlir::failure();
 
   mlir::PassManager fuse(context, mlir::func::FuncOp::getOperationName());
-  // The first time, what is written over without being read is found to be so; its sizes then follow from arguments,
-  // and operations are no longer kept apart by users that only wanted a size.
+  // The first time, what is written over without being read is found to be so; its sizes then
+  // follow from arguments, and operations are no longer kept apart by users that only wanted a
+  // size.
   for (int i = 0; i < 2; ++i) {
     fuse.addPass(mlir::createLinalgElementwiseOpFusionPass());
     fuse.addPass(mlir::memref::createResolveShapedTypeResultDimsPass());

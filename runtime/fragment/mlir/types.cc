@@ -21,6 +21,10 @@ std::optional<DType> DTypeOfElement(mlir::Type element) {
   return std::nullopt;
 }
 
+int64_t BytesOfElement(mlir::Type element) {
+  return element.isIndex() ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
+}
+
 std::string WhyUnsupported(mlir::Type type) {
   const auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
   const mlir::Type element = tensor ? tensor.getElementType() : type;

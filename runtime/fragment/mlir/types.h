@@ -1,6 +1,7 @@
 // Which types fragments are made of.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,9 @@ std::string TextOf(mlir::Type type);
 
 // Of f32, f64, i32, i64 and i1; nothing of all others.
 std::optional<DType> DTypeOfElement(mlir::Type element);
+
+// In memory. An index has 8.
+int64_t BytesOfElement(mlir::Type element);
 
 // Why a value of this type cannot be in a fragment; empty if it can.
 std::string WhyUnsupported(mlir::Type type);

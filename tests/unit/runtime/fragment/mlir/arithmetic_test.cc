@@ -327,6 +327,49 @@ func.func @where(%first: index {lockstep.offset = array<i64: 1, 0>}, %x: tensor<
   EXPECT_EQ(results[1].As<int64_t>(), std::vector<int64_t>{100});
 }
 
+TEST(FragmentArithmeticTest, TensorsOfIndicesAreComputedInside) {
+  FragmentObject object(R"(
+func.func @reverse(%x: tensor<?xf64>) -> tensor<?xf64> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf64>
+  %last = arith.subi %n, %c1 : index
+  %at = tensor.generate %n {
+  ^bb0(%i: index):
+    %j = arith.subi %last, %i : index
+    tensor.yield %j : index
+  } : tensor<?xindex>
+  %y = tensor.generate %n {
+  ^bb0(%i: index):
+    %j = tensor.extract %at[%i] : tensor<?xindex>
+    %v = tensor.extract %x[%j] : tensor<?xf64>
+    tensor.yield %v : f64
+  } : tensor<?xf64>
+  return %y : tensor<?xf64>
+})");
+  EXPECT_EQ(object.Results({Operand::Of<double>({3}, {1, 2, 3})})[0].As<double>(),
+            (std::vector<double>{3, 2, 1}));
+}
+
+TEST(FragmentArithmeticTest, SizesThatAreComputedFromOneAnotherAreToldAtOnce) {
+  // Each is the sum of two of the one before: 2^60 steps, if each were followed.
+  std::string text = "func.func @f(%n0: i64, %v: f64) -> tensor<?xf64> {\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string now = "%n" + std::to_string(i);
+    const std::string next = std::to_string(i + 1);
+    text += "  %m" + next + " = arith.addi " + now + ", " + now + " : i64\n";
+    text += "  %n" + next + " = arith.subi %m" + next + ", " + now + " : i64\n";
+  }
+  text +=
+      "  %size = arith.index_cast %n60 : i64 to index\n  %y = tensor.splat %v[%size] : "
+      "tensor<?xf64>\n"
+      "  return %y : tensor<?xf64>\n}";
+  FragmentObject object(text);
+  const auto results =
+      object.Results({Operand::Of<int64_t>({}, {3}), Operand::Of<double>({}, {7})});
+  EXPECT_EQ(results[0].As<double>(), (std::vector<double>{7, 7, 7}));
+}
+
 TEST(FragmentArithmeticTest, ResultsMayBeArgumentsConstantsAndEachOther) {
   FragmentObject object(R"(
 func.func @same(%x: tensor<?xf64>) -> (tensor<?xf64>, tensor<?xf64>, tensor<3xf64>) {

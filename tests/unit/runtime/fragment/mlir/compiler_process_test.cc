@@ -181,7 +181,7 @@ TEST(CompilerProcessTest, ItsLimitsEndIt) {
               (WTERMSIG(slow.status) == SIGXCPU || WTERMSIG(slow.status) == SIGKILL))
       << slow.status;
   const Ended large = RunCompiler(RequestMessage(text, wire::CompileRequest::Want::OBJECT),
-                                  {"--memory-bytes", "420000000"});
+                                  {"--memory-bytes", "320000000"});
   EXPECT_TRUE(WIFSIGNALED(large.status)) << large.status;
 }
 

@@ -53,7 +53,7 @@ bool TensorType::IsClosed() const {
 std::string TensorType::ToString() const {
   std::string text(Name(dtype));
   if (scalar) return text;
-  text += "[";
+  text += '[';
   for (int d = 0; d < ndim(); ++d) {
     if (d > 0) text += ", ";
     text += (*this)[d] == kOpen ? "?" : std::to_string((*this)[d]);

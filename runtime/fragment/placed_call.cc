@@ -248,11 +248,7 @@ StatusOr<std::optional<plan::Layout>> PlacedCall::ResultLayout(
   if (const auto op = ReductionOf(combine)) {
     return plan::Layout::Make(shape, dtype, workers_, {plan::Placement::Partial(*op)});
   }
-  for (int a = 0; a < signature_.num_arguments(); ++a) {
-    if (Differs(a)) return std::nullopt;
-  }
-  // A module's function may do something else on each worker.
-  if (kind_ == Kind::kFunction) return std::nullopt;
+  if (IsKept(result)) return std::nullopt;
   return plan::Layout::Make(shape, dtype, workers_, {plan::Placement::Replicate()});
 }
 
@@ -276,7 +272,7 @@ Status PlacedCall::CheckShapes(int result, absl::Span<const Shape> shapes) const
     }
     Shape alike = shapes[static_cast<size_t>(first)];
     if (dimension.has_value()) alike[*dimension] = shape[*dimension];
-    if (outputs_[i].combine != Combine::kNone && shape != alike) {
+    if (!IsKept(result) && shape != alike) {
       return InvalidArgument(what, " cannot be combined by ", Name(outputs_[i].combine), ": it is ",
                              shapes[static_cast<size_t>(first)], " on rank ",
                              workers_.RankAt(first), " and ", shape, " on rank ",
@@ -332,6 +328,16 @@ std::vector<int64_t> PlacedCall::DealOut(int64_t count) const {
     extents.push_back(Calls(index) ? EvenPart(count, callers, caller++).count : 0);
   }
   return extents;
+}
+
+bool PlacedCall::IsKept(int result) const {
+  if (outputs_[static_cast<size_t>(result)].combine != Combine::kNone) return false;
+  // A module's function may do something else on each worker.
+  if (kind_ == Kind::kFunction) return true;
+  for (int a = 0; a < signature_.num_arguments(); ++a) {
+    if (Differs(a)) return true;
+  }
+  return false;
 }
 
 bool PlacedCall::Differs(int argument) const {

@@ -96,6 +96,8 @@ class PlacedCall {
   // The part of `count` that goes to each worker: as that of an argument that is dealt out and has
   // as much, or even among those that call.
   std::vector<int64_t> DealOut(int64_t count) const;
+  // Whether each worker has a result of its own, of any shape.
+  bool IsKept(int result) const;
   // Whether the argument differs from worker to worker.
   bool Differs(int argument) const;
   int FirstCaller() const;

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   lockstep::fuzz::AddBulkSeeds(folder);
   lockstep::fuzz::AddNpySeeds(folder);
   lockstep::fuzz::AddPlanSeeds(folder);
+  lockstep::fuzz::AddFragmentSeeds(folder);
   std::printf("%d seeds\n", folder.count());
   return 0;
 }

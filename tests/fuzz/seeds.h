@@ -54,5 +54,6 @@ void AddClientSeeds(SeedFolder& folder);
 void AddBulkSeeds(SeedFolder& folder);
 void AddNpySeeds(SeedFolder& folder);
 void AddPlanSeeds(SeedFolder& folder);
+void AddFragmentSeeds(SeedFolder& folder);
 
 }  // namespace lockstep::fuzz

@@ -100,6 +100,9 @@ TEST(ResultLayoutTest, ShapesFitOneAnother) {
   EXPECT_EQ(Refusal(Call({kOpen, kOpen}, Combine::kRows), {{4, 1}, {3, 1}, {3, 2}}),
             "result 0 of `g` cannot be combined by rows: it is [4, 1] on rank 0 and [3, 2] on rank "
             "2");
+  // What is computed from the same is the same.
+  EXPECT_EQ(Refusal(Call({kOpen}, Combine::kNone, 10, std::nullopt, Split::kNone), {{7}, {7}, {6}}),
+            "result 0 of `g` cannot be combined by none: it is [7] on rank 0 and [6] on rank 2");
 }
 
 TEST(ResultLayoutTest, ShapesFitWhatIsKnownOfThem) {

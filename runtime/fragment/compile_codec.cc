@@ -66,16 +66,16 @@ StatusOr<Compiled> ReadSuccess(wire::CompileAnswer::Reader answer) {
   return compiled;
 }
 
-StatusOr<Answer> ReadAnswer(wire::CompileAnswer::Reader reader, const std::string& name) {
+StatusOr<CompilerAnswer> ReadAnswer(wire::CompileAnswer::Reader reader, const std::string& name) {
   switch (reader.which()) {
     case wire::CompileAnswer::FAILURE: {
       const Status failure = ReadFailure(reader.getFailure(), name);
-      return Answer{failure, failure.code() == StatusCode::kInvalidArgument ||
-                                 failure.code() == StatusCode::kUnimplemented};
+      return CompilerAnswer{failure, failure.code() == StatusCode::kInvalidArgument ||
+                                         failure.code() == StatusCode::kUnimplemented};
     }
     case wire::CompileAnswer::SUCCESS: {
       LOCKSTEP_ASSIGN_OR_RETURN(Compiled compiled, ReadSuccess(reader));
-      return Answer{std::move(compiled), true};
+      return CompilerAnswer{std::move(compiled), true};
     }
   }
   return InvalidArgument("neither a success nor a failure");
@@ -105,7 +105,7 @@ StatusOr<std::string> EncodeRequest(const CompileWork& work, Want want) {
   return std::string(bytes.begin(), bytes.size());
 }
 
-StatusOr<Answer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::string& name) {
+StatusOr<CompilerAnswer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::string& name) {
   const auto unreadable = [&](const std::string& why) {
     return DataLoss("an answer of the fragment compiler (", bytes.size(), " bytes) for ", name,
                     " cannot be read: ", why);
@@ -122,7 +122,7 @@ StatusOr<Answer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::stri
   try {
     capnp::FlatArrayMessageReader message(array,
                                           {kVisitsPerWord * words.size() + kAlways, kNesting});
-    StatusOr<Answer> answer = ReadAnswer(message.getRoot<wire::CompileAnswer>(), name);
+    StatusOr<CompilerAnswer> answer = ReadAnswer(message.getRoot<wire::CompileAnswer>(), name);
     if (!answer.ok()) return unreadable(Message(answer.status()));
     return answer;
   } catch (const kj::Exception& exception) {

@@ -30,7 +30,7 @@ struct Compiled {
   std::vector<std::byte> object;  // a shared object; empty if only the signature was asked for
 };
 
-struct Answer {
+struct CompilerAnswer {
   // Of the fragment. A failure that the compiler reports begins with the place: "kmeans.mlir:3:10:
   // 'linalg.generic' op ...".
   StatusOr<Compiled> result;
@@ -40,6 +40,6 @@ struct Answer {
 
 // `name`: that of the fragment. kDataLoss: these bytes are no answer, cut off, or not of this
 // version. They may come from anywhere.
-StatusOr<Answer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::string& name);
+StatusOr<CompilerAnswer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::string& name);
 
 }  // namespace lockstep::fragment

@@ -36,24 +36,24 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-struct Argument {
-  TensorType type;
-  // Whether the fragment asks where the part that it is given lies in the whole tensor, and how
-  // large that is.
-  bool uses_offset = false;
-  bool uses_global_shape = false;
-  bool operator==(const Argument&) const = default;
-};
-
-struct Result {
-  TensorType type;
-  // What is compiled tells the extents before it runs, from those of the arguments. Where this is
-  // false and an extent is open, the caller has to tell it.
-  bool sizes_known = false;
-  bool operator==(const Result&) const = default;
-};
-
 struct Signature {
+  struct Argument {
+    TensorType type;
+    // Whether the fragment asks where the part that it is given lies in the whole tensor, and how
+    // large that is.
+    bool uses_offset = false;
+    bool uses_global_shape = false;
+    bool operator==(const Argument&) const = default;
+  };
+
+  struct Result {
+    TensorType type;
+    // What is compiled tells the extents before it runs, from those of the arguments. Where this is
+    // false and an extent is open, the caller has to tell it.
+    bool sizes_known = false;
+    bool operator==(const Result&) const = default;
+  };
+
   // Most arguments, and results.
   static constexpr int kMaxValues = 64;
 

@@ -24,11 +24,11 @@ inline constexpr int kSplitCount = 4;
 enum class Combine : uint8_t {
   kRows = 0,     // the workers' results are parts of one tensor: one below the other
   kColumns = 1,  // ... or side by side
-  kAdd = 2,      // they are addends, factors and so on, of which somebody may need the value
+  kAdd = 2,      // they are addends (factors, ...), which are reduced when the value is needed
   kMul = 3,
   kMin = 4,
   kMax = 5,
-  kNone = 6,  // each worker keeps its own
+  kNone = 6,  // each worker keeps its own; all have the same if nothing is split
 };
 inline constexpr int kCombineCount = 7;
 

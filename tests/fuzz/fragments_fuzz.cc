@@ -68,7 +68,7 @@ void ReadFragments(const uint8_t* data, size_t size) {
     for (Rank rank = 0; rank < workers; ++rank) ranks.push_back(rank);
     for (int choice = 0; choice < fragment::kCombineCount; ++choice) {
       std::vector<fragment::Input> inputs;
-      for (const fragment::Argument& argument : signature.arguments) {
+      for (const fragment::Signature::Argument& argument : signature.arguments) {
         const Split split = argument.type.ndim() > 1   ? static_cast<Split>(choice % 2)
                             : argument.type.ndim() > 0 ? Split::kRows
                                                        : Split::kNone;

@@ -202,7 +202,7 @@ StatusOr<std::vector<std::optional<Shape>>> LoadedObject::ResultShapes(
   LOCKSTEP_RETURN_IF_ERROR(
       CheckCount("arguments", signature_.num_arguments(), arguments.size(), function));
   size_t count = 0;
-  for (const fragment::Result& result : signature_.results) count += result.type.extents.size();
+  for (const auto& result : signature_.results) count += result.type.extents.size();
   std::vector<int64_t> extents(count, fragment::kOpen);
   Call call(resources);
   const int32_t code = sizes_(call.context(), arguments.data(), extents.data());

@@ -73,7 +73,7 @@ ObjectCache::Found ObjectCache::FromDirectory(const fragment::ObjectKey& key,
   if (directory == nullptr) return std::nullopt;
   const std::optional<std::string> bytes = directory->Load(key);
   if (!bytes.has_value()) return std::nullopt;
-  const StatusOr<fragment::Answer> answer = fragment::DecodeAnswer(BytesOf(*bytes), name);
+  const StatusOr<fragment::CompilerAnswer> answer = fragment::DecodeAnswer(BytesOf(*bytes), name);
   Status status = answer.status();
   if (answer.ok()) {
     const bool failed = !answer->result.ok();
@@ -104,7 +104,7 @@ StatusOr<ObjectCache::Object> ObjectCache::Compile(const fragment::CompilerProgr
     use.compiling += std::chrono::ceil<std::chrono::milliseconds>(Deadline::Clock::now() - began);
   });
   LOCKSTEP_RETURN_IF_ERROR(bytes.status());
-  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::Answer answer,
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerAnswer answer,
                             fragment::DecodeAnswer(BytesOf(*bytes), name));
   // Another compiler than the one that was described, which has been replaced: what it has made
   // has another key.

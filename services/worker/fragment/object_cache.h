@@ -55,8 +55,9 @@ class ObjectCache {
 
   // `give_up_fd`: see fragment::Patience.
   //
-  // Errors: those of the fragment, as the compiler says them (fragment::Answer), which are kept as
-  // objects are; those of CompilerProgram, which are not; kDeadlineExceeded, kAborted: given up.
+  // Errors: those of the fragment, as the compiler says them (fragment::CompilerAnswer), which are
+  // kept as objects are; those of CompilerProgram, which are not; kDeadlineExceeded, kAborted:
+  // given up.
   StatusOr<std::shared_ptr<const LoadedObject>> Get(const fragment::CompileWork& work,
                                                     int give_up_fd = -1);
 

@@ -90,12 +90,12 @@ TEST(CompileCodecTest, FailuresBeginWithTheirPlace) {
     failed.setOperation("arith.addf");
     return *DecodeAnswer(BytesOf(message), "f.mlir");
   };
-  const Answer wrong = failure(static_cast<uint16_t>(StatusCode::kInvalidArgument), 3);
+  const CompilerAnswer wrong = failure(static_cast<uint16_t>(StatusCode::kInvalidArgument), 3);
   EXPECT_EQ(wrong.result.status(),
             InvalidArgument("f.mlir:3:10: 'arith.addf': operand types ", "differ"));
   EXPECT_TRUE(wrong.is_lasting);
   EXPECT_EQ(Message(failure(3, 0).result.status()), "f.mlir: 'arith.addf': operand types differ");
-  const Answer limited = failure(static_cast<uint16_t>(StatusCode::kResourceExhausted), 3);
+  const CompilerAnswer limited = failure(static_cast<uint16_t>(StatusCode::kResourceExhausted), 3);
   EXPECT_EQ(limited.result.status().code(), StatusCode::kResourceExhausted);
   EXPECT_FALSE(limited.is_lasting);
   // A failure that says it is none is one.

@@ -17,6 +17,12 @@ absl::Span<const std::byte> BytesOf(const std::string& text) {
 ObjectCache::ObjectCache(ObjectCacheOptions options)
     : options_(std::move(options)), loaded_({options_.max_loaded, options_.max_loaded_bytes}) {}
 
+StatusOr<fragment::CompilerIdentity> ObjectCache::Compiler(int give_up_fd) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerProgram compiler,
+                            fragment::CompilerProgram::Find(options_.compiler));
+  return Identify(compiler, {Deadline::After(options_.patience), give_up_fd});
+}
+
 StatusOr<std::shared_ptr<const LoadedObject>> ObjectCache::Get(const fragment::CompileWork& work,
                                                                int give_up_fd) {
   StatusOr<Object> object = Find(work, {Deadline::After(options_.patience), give_up_fd});

@@ -47,13 +47,18 @@ struct ObjectCacheUse {
 
 // What a caller has got stays loaded while it is held, also when the cache has forgotten it.
 //
-// Threads: Get() is for one at a time, which is not the executing one: it waits for a compiler.
-// use() is for any.
+// Threads: Compiler() and Get() are for one at a time, which is not the executing one: they wait
+// for a compiler. use() is for any.
 class ObjectCache {
  public:
   explicit ObjectCache(ObjectCacheOptions options);
 
-  // `give_up_fd`: see fragment::Patience.
+  // What compiles here: a process is asked, once. A worker that asks ahead spares that to the first
+  // fragment. kFailedPrecondition: "fragments are not available: ..."; the errors of
+  // CompilerProgram::Describe(). `give_up_fd`: see fragment::Patience.
+  StatusOr<fragment::CompilerIdentity> Compiler(int give_up_fd = -1);
+
+  // The object of a fragment, loaded.
   //
   // Errors: those of the fragment, as the compiler says them (fragment::CompilerAnswer), which are
   // kept as objects are; those of CompilerProgram, which are not; kDeadlineExceeded, kAborted:

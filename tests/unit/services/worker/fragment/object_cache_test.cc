@@ -64,6 +64,14 @@ TEST_F(ObjectCacheTest, CompilesOnceThenFindsInMemoryAndOnDisk) {
   EXPECT_EQ(fake_.Requests(), 1u);
 }
 
+TEST_F(ObjectCacheTest, SaysWhatCompilesAndAsksOnce) {
+  ObjectCache cache(Options());
+  const fragment::CompilerIdentity first{"fake 1", "cpu", "+all"};
+  EXPECT_EQ(*cache.Compiler(), first);
+  fake_.SetVersion("fake 2");
+  EXPECT_EQ(*cache.Compiler(), first);
+}
+
 TEST_F(ObjectCacheTest, FourProcessesThatStartAtOnceCompileOnce) {
   const auto codes = RunAtOnce(4, [&](int) {
     ObjectCache cache(Options());
@@ -199,6 +207,7 @@ TEST_F(ObjectCacheTest, WithoutACompilerFragmentsAreNotAvailable) {
   options.compiler.program = "/nonexistent/compiler";
   ObjectCache cache(options);
   const Status status = Get(cache).status();
+  EXPECT_EQ(cache.Compiler().status(), status);
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(status), HasSubstr("fragments are not available: "));
   EXPECT_EQ(cache.use().failures, 1u);

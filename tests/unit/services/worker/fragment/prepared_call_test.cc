@@ -1,0 +1,140 @@
+// A fragment on all workers of small worlds, one after the other.
+#include "services/worker/fragment/prepared_call.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/files.h"
+#include "tests/unit/runtime/fragment/fake_compiler.h"
+
+namespace lockstep::worker {
+namespace {
+
+using fragment::Combine;
+using fragment::PlacedCall;
+using fragment::Split;
+using testing::ElementsAre;
+
+constexpr int64_t kSumMode = 0;
+constexpr int64_t kUnknownSizeMode = 3;
+
+// sum(int64, float64[?]) -> float64[?]: test_object.cc, over the numbers 1, 2, ... `count`.
+class PreparedCallTest : public testing::Test {
+ protected:
+  PreparedCallTest() {
+    using fragment::kOpen;
+    fragment::Compiled compiled;
+    compiled.signature = signature_;
+    const std::string bytes = support::ReadFile(fragment::FakeCompiler::File("test_object.so"));
+    const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
+    compiled.object.assign(begin, begin + bytes.size());
+    auto loaded = LoadedObject::Load(compiled);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    object_ = *std::move(loaded);
+  }
+
+  StatusOr<PlacedCall> Place(int workers, int64_t count, Combine combine, Split split,
+                             std::optional<Shape> shape = std::nullopt) const {
+    std::vector<Rank> ranks(static_cast<size_t>(workers));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return PlacedCall::Make(fragment::Kind::kMlir, signature_, ranks,
+                            {{DType::kInt64, {}}, {DType::kFloat64, {count}, split}},
+                            {{combine, std::move(shape)}});
+  }
+  StatusOr<PreparedCall> Prepare(const PlacedCall& call, int index, const int64_t& mode) const {
+    return PreparedCall::Prepare(call, index, object_, {&mode, nullptr}, Resources());
+  }
+  CallResources Resources() const { return {*memory_, 1 << 20}; }
+
+  // By worker, what it has of the result.
+  std::vector<std::vector<double>> RunAll(int workers, int64_t count, Combine combine,
+                                          Split split = Split::kRows) const {
+    std::vector<double> numbers(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 1.0);
+    const auto call = Place(workers, count, combine, split);
+    EXPECT_TRUE(call.ok()) << call.status();
+    std::vector<std::vector<double>> all;
+    for (int i = 0; i < workers; ++i) {
+      const auto prepared = Prepare(*call, i, kSumMode);
+      EXPECT_TRUE(prepared.ok()) << prepared.status();
+      std::vector<double> result(static_cast<size_t>(prepared->ResultShape(0).NumElements()), 99);
+      const double* const part = numbers.data() + call->PartAt(1, i).begin[0];
+      const Status done = prepared->Run({&kSumMode, part}, {result.data()}, Resources());
+      EXPECT_TRUE(done.ok()) << done;
+      all.push_back(std::move(result));
+    }
+    return all;
+  }
+
+  const fragment::Signature signature_{
+      "sum",
+      {{{DType::kInt64, {}, true}}, {{DType::kFloat64, {fragment::kOpen}}}},
+      {{{DType::kFloat64, {fragment::kOpen}}, /*sizes_known=*/true}}};
+  const std::shared_ptr<tensor::Allocator> memory_ = tensor::NewHeapAllocator();
+  std::shared_ptr<const LoadedObject> object_;
+};
+
+TEST_F(PreparedCallTest, SumsAreTheSameOverAnyNumberOfWorkers) {
+  for (const int workers : {1, 2, 3, 4, 8}) {
+    for (const int64_t count : {0, 1, 3, 10}) {
+      double sum = -0.0;
+      for (const auto& result : RunAll(workers, count, Combine::kAdd)) {
+        ASSERT_THAT(result, testing::SizeIs(1));
+        sum += result[0];
+      }
+      EXPECT_EQ(sum, static_cast<double>(count * (count + 1) / 2)) << count << " on " << workers;
+    }
+  }
+}
+
+TEST_F(PreparedCallTest, WorkersWithoutRowsContributeIdentityElements) {
+  EXPECT_THAT(RunAll(3, 2, Combine::kAdd),
+              ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(0)));
+  EXPECT_TRUE(std::signbit(RunAll(3, 2, Combine::kAdd)[2][0])) << "of which -0 stays -0";
+  EXPECT_EQ(RunAll(3, 2, Combine::kMul)[2][0], 1);
+  EXPECT_EQ(RunAll(3, 2, Combine::kMin)[2][0], INFINITY);
+  EXPECT_EQ(RunAll(3, 2, Combine::kMax)[2][0], -INFINITY);
+}
+
+TEST_F(PreparedCallTest, RowsOfAllThatCallAreOneTensor) {
+  EXPECT_THAT(RunAll(3, 10, Combine::kRows),
+              ElementsAre(ElementsAre(10), ElementsAre(18), ElementsAre(27)));
+  EXPECT_THAT(RunAll(3, 2, Combine::kRows),
+              ElementsAre(ElementsAre(1), ElementsAre(2), testing::IsEmpty()));
+  const auto prepared = Prepare(*Place(3, 2, Combine::kRows, Split::kRows), 2, kSumMode);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->ResultLayout(0)->shape(), Shape{2});
+}
+
+TEST_F(PreparedCallTest, WhatEachKeepsHasNoLayout) {
+  EXPECT_THAT(RunAll(3, 2, Combine::kNone),
+              ElementsAre(ElementsAre(1), ElementsAre(2), testing::IsEmpty()));
+  const auto prepared = Prepare(*Place(3, 2, Combine::kNone, Split::kRows), 0, kSumMode);
+  EXPECT_EQ(prepared->ResultLayout(0), std::nullopt);
+}
+
+TEST_F(PreparedCallTest, WhatIsWholeIsTheSameEverywhere) {
+  EXPECT_THAT(RunAll(2, 3, Combine::kNone, Split::kNone),
+              ElementsAre(ElementsAre(6), ElementsAre(6)));
+  const auto prepared = Prepare(*Place(2, 3, Combine::kNone, Split::kNone), 0, kSumMode);
+  EXPECT_EQ(prepared->ResultLayout(0)->placement(0), plan::Placement::Replicate());
+}
+
+TEST_F(PreparedCallTest, SizesThatAreNotToldAreThoseThatAreGiven) {
+  const auto given = Place(2, 6, Combine::kRows, Split::kRows, Shape{6});
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_EQ(Prepare(*given, 1, kUnknownSizeMode)->ResultShape(0), Shape{3});
+  const auto missing = Place(2, 6, Combine::kRows, Split::kRows);
+  ASSERT_TRUE(missing.ok()) << missing.status();
+  EXPECT_EQ(Prepare(*missing, 1, kUnknownSizeMode).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(Prepare(*given, 1, kSumMode).status(),
+            InvalidArgument("result 0 of `sum` was to be [3] on rank 0, and is [1]"));
+}
+
+}  // namespace
+}  // namespace lockstep::worker

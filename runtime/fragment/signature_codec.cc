@@ -33,7 +33,7 @@ void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& s
   builder.setFunction(signature.function);
   auto arguments = builder.initArguments(static_cast<unsigned>(signature.num_arguments()));
   for (unsigned i = 0; i < arguments.size(); ++i) {
-    const Argument& argument = signature.arguments[i];
+    const Signature::Argument& argument = signature.arguments[i];
     WriteType(arguments[i].initType(), argument.type);
     arguments[i].setUsesOffset(argument.uses_offset);
     arguments[i].setUsesGlobalShape(argument.uses_global_shape);

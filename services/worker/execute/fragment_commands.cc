@@ -237,9 +237,22 @@ StatusOr<FragmentCommands::Prepared> FragmentCommands::PrepareAnew(
       const fragment::PlacedCall placed,
       fragment::PlacedCall::Make(fragment::Kind::kMlir, signature, std::move(ranks),
                                  std::move(parts.inputs), std::move(parts.outputs)));
-  LOCKSTEP_ASSIGN_OR_RETURN(PreparedFragmentCall prepared,
-                            PreparedFragmentCall::Make(placed, rank_));
-  return std::make_shared<const PreparedFragmentCall>(std::move(prepared));
+  LOCKSTEP_ASSIGN_OR_RETURN(PreparedCall ready, PreparedCall::Prepare(std::move(placed), rank_,
+                                                                      object, scalars, resources));
+  Prepared prepared{std::move(ready), {}, {}};
+  const fragment::Signature& signature = object->signature();
+  for (int i = 0; i < signature.num_arguments(); ++i) {
+    prepared.arguments.push_back(Shared(prepared.call.call().ArgumentLayout(i)));
+  }
+  for (int i = 0; i < signature.num_results(); ++i) {
+    const DType dtype = signature.results[static_cast<size_t>(i)].type.dtype;
+    prepared.results.push_back(Shared(prepared.call.ResultLayout(i)));
+    prepared.result_bytes +=
+        static_cast<size_t>(prepared.call.ResultShape(i).NumElements()) * SizeOf(dtype);
+    prepared.depends_on_scalars =
+        prepared.depends_on_scalars || !prepared.call.call().KnownShape(i, rank_).has_value();
+  }
+  return prepared;
 }
 
 }  // namespace lockstep::worker

@@ -39,7 +39,7 @@ extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_
     case kDivideByZero:
       return Fail(context, "arith.divsi", LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
     case kUntilAborted:
-      while (*context->abort == 0) {
+      while (__atomic_load_n(context->abort, __ATOMIC_RELAXED) == 0) {
       }
       return Fail(context, "scf.while", LOCKSTEP_FRAGMENT_ABORTED);
     case kAllocate: {

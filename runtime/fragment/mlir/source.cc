@@ -125,7 +125,9 @@ void RegisterSourceDialects(mlir::DialectRegistry& registry) {
 
 mlir::OwningOpRef<mlir::ModuleOp> ParseSource(const Request& request, mlir::MLIRContext* context,
                                               Errors& errors) {
-  const llvm::StringRef text(request.fragment.data(), request.fragment.size());
+  // A copy: the lexer finds the end of a text by the zero behind it, and in a request there may be
+  // anything.
+  const std::string text(request.fragment);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(context),
                                                         llvm::StringRef(request.name));
   // A warning of the parser is no reason to go on with what it has not understood.

@@ -249,8 +249,9 @@ StatusOr<FragmentCommands::Prepared> FragmentCommands::PrepareAnew(
     prepared.results.push_back(Shared(prepared.call.ResultLayout(i)));
     prepared.result_bytes +=
         static_cast<size_t>(prepared.call.ResultShape(i).NumElements()) * SizeOf(dtype);
-    prepared.depends_on_scalars =
-        prepared.depends_on_scalars || !prepared.call.call().KnownShape(i, rank_).has_value();
+    // Also where the call gives the shape, which was checked for these numbers.
+    const bool is_open = !signature.results[static_cast<size_t>(i)].type.IsClosed();
+    prepared.depends_on_scalars = prepared.depends_on_scalars || is_open;
   }
   return prepared;
 }

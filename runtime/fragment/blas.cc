@@ -71,7 +71,7 @@ Gemv<T> GemvOf(const OpenBlas& blas) {
 }
 
 // Multiplications between two polls: some tens of milliseconds on one core.
-constexpr double kWorkBetweenPolls = 1 << 28;
+constexpr double kWorkBetweenPolls = int64_t{1} << 31;
 // A part has as many rows as this at least, and columns: smaller ones would waste what OpenBLAS
 // packs.
 constexpr int64_t kSmallestPart = 512;

@@ -22,9 +22,9 @@ int Fail(const Status& status) {
 }
 
 // All of standard input, in words as Cap'n Proto reads them.
-StatusOr<std::vector<capnp::word>> ReadInput() {
-  std::vector<capnp::word> words(kMaxRequestBytes / sizeof(capnp::word));
-  char* const bytes = reinterpret_cast<char*>(words.data());
+StatusOr<kj::Array<capnp::word>> ReadInput() {
+  auto words = kj::heapArray<capnp::word>(kMaxRequestBytes / sizeof(capnp::word));
+  char* const bytes = reinterpret_cast<char*>(words.begin());
   size_t size = 0;
   for (;;) {
     const ssize_t got = read(STDIN_FILENO, bytes + size, kMaxRequestBytes - size);
@@ -36,8 +36,7 @@ StatusOr<std::vector<capnp::word>> ReadInput() {
       return ResourceExhausted("the request has more than ", kMaxRequestBytes, " bytes");
     }
   }
-  words.resize(size / sizeof(capnp::word));
-  return words;
+  return words.slice(0, size / sizeof(capnp::word)).attach(kj::mv(words));
 }
 
 Status WriteOutput(const std::string& answer) {
@@ -51,8 +50,8 @@ Status WriteOutput(const std::string& answer) {
 }
 
 StatusOr<std::string> Answer(const fragment::Target& host) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<capnp::word> words, ReadInput());
-  capnp::FlatArrayMessageReader message(kj::arrayPtr(words.data(), words.size()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const kj::Array<capnp::word> words, ReadInput());
+  capnp::FlatArrayMessageReader message(words);
   const StatusOr<DecodedRequest> decoded = Decode(message.getRoot<wire::CompileRequest>(), host);
   if (!decoded.ok()) {
     fragment::Answer answer;

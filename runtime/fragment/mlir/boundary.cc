@@ -93,18 +93,13 @@ llvm::SmallVector<Parameter> ParametersOf(mlir::func::FuncOp function) {
   };
   llvm::SmallVector<Parameter> parameters;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto kind = Parameter::Kind::kArgument;
-    mlir::DenseI64ArrayAttr place;
-    if ((place = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, kOffsetAttribute))) {
-      kind = Parameter::Kind::kOffset;
-    } else if ((place =
-                    function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, kGlobalSizeAttribute))) {
-      kind = Parameter::Kind::kGlobalSize;
-    }
-    if (place) {
+    const auto offset = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, kOffsetAttribute);
+    const auto size = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, kGlobalSizeAttribute);
+    if (const mlir::DenseI64ArrayAttr place = offset ? offset : size) {
+      const auto kind = offset ? Parameter::Kind::kOffset : Parameter::Kind::kGlobalSize;
       parameters.push_back({kind, number(place[0]), static_cast<int>(place[1])});
     } else {
-      parameters.push_back({kind, number(i), 0});
+      parameters.push_back({Parameter::Kind::kArgument, number(i), 0});
     }
   }
   return parameters;

@@ -11,7 +11,7 @@
 namespace lockstep::fragment {
 namespace {
 
-namespace LLVM = mlir::LLVM;
+namespace llvm_ir = mlir::LLVM;
 using mlir::Value;
 
 constexpr char kAllocate[] = "lockstep.allocate";
@@ -28,37 +28,38 @@ class Writer {
  public:
   Writer(mlir::MLIRContext* context, mlir::Location location)
       : builder_(context), location_(location) {
-    pointer_ = LLVM::LLVMPointerType::get(context);
+    pointer_ = llvm_ir::LLVMPointerType::get(context);
   }
 
   Value Constant(mlir::Type type, int64_t value) {
-    return builder_.create<LLVM::ConstantOp>(location_, type, value);
+    return builder_.create<llvm_ir::ConstantOp>(location_, type, value);
   }
   Value Int32(int64_t value) { return Constant(builder_.getI32Type(), value); }
   Value At(Value pointer, size_t bytes) {
-    return builder_.create<LLVM::GEPOp>(location_, pointer_, builder_.getI8Type(), pointer,
-                                        llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
+    return builder_.create<llvm_ir::GEPOp>(
+        location_, pointer_, builder_.getI8Type(), pointer,
+        llvm::ArrayRef<llvm_ir::GEPArg>{static_cast<int32_t>(bytes)});
   }
   Value LoadPointer(Value pointer, size_t bytes) {
-    return builder_.create<LLVM::LoadOp>(location_, pointer_, At(pointer, bytes));
+    return builder_.create<llvm_ir::LoadOp>(location_, pointer_, At(pointer, bytes));
   }
   void Store(Value value, Value pointer, size_t bytes) {
-    builder_.create<LLVM::StoreOp>(location_, value, At(pointer, bytes));
+    builder_.create<llvm_ir::StoreOp>(location_, value, At(pointer, bytes));
   }
-  Value Compare(LLVM::ICmpPredicate predicate, Value a, Value b) {
-    return builder_.create<LLVM::ICmpOp>(location_, predicate, a, b);
+  Value Compare(llvm_ir::ICmpPredicate predicate, Value a, Value b) {
+    return builder_.create<llvm_ir::ICmpOp>(location_, predicate, a, b);
   }
   // Calls the function that the context has at `bytes`.
-  LLVM::CallOp CallContext(Value context, size_t bytes, mlir::Type result,
-                           llvm::ArrayRef<Value> arguments) {
+  llvm_ir::CallOp CallContext(Value context, size_t bytes, mlir::Type result,
+                              llvm::ArrayRef<Value> arguments) {
     llvm::SmallVector<Value> operands = {LoadPointer(context, bytes), context};
     llvm::SmallVector<mlir::Type> types = {pointer_};
     for (const Value argument : arguments) {
       operands.push_back(argument);
       types.push_back(argument.getType());
     }
-    return builder_.create<LLVM::CallOp>(location_, LLVM::LLVMFunctionType::get(result, types),
-                                         operands);
+    return builder_.create<llvm_ir::CallOp>(
+        location_, llvm_ir::LLVMFunctionType::get(result, types), operands);
   }
 
   mlir::OpBuilder& builder() { return builder_; }
@@ -74,32 +75,33 @@ class Writer {
 
 // Adds ptr @lockstep.allocate(context, bytes): a function, because LLVM takes what it returns for
 // memory that nothing else points to.
-LLVM::LLVMFuncOp AddAllocate(mlir::ModuleOp module) {
+llvm_ir::LLVMFuncOp AddAllocate(mlir::ModuleOp module) {
   Writer write(module.getContext(), module.getLoc());
   mlir::OpBuilder& builder = write.builder();
   builder.setInsertionPointToEnd(module.getBody());
   const mlir::Type i64 = builder.getI64Type();
-  auto allocate = builder.create<LLVM::LLVMFuncOp>(
+  auto allocate = builder.create<llvm_ir::LLVMFuncOp>(
       module.getLoc(), kAllocate,
-      LLVM::LLVMFunctionType::get(write.pointer(), {write.pointer(), i64}),
-      LLVM::Linkage::Internal);
-  allocate.setResultAttrs(0, builder.getDictionaryAttr(builder.getNamedAttr(
-                                 LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr())));
+      llvm_ir::LLVMFunctionType::get(write.pointer(), {write.pointer(), i64}),
+      llvm_ir::Linkage::Internal);
+  allocate.setResultAttrs(
+      0, builder.getDictionaryAttr(builder.getNamedAttr(llvm_ir::LLVMDialect::getNoAliasAttrName(),
+                                                        builder.getUnitAttr())));
   allocate.setPassthroughAttr(builder.getArrayAttr({builder.getStringAttr("noinline")}));
   builder.setInsertionPointToStart(allocate.addEntryBlock(builder));
-  const Value bytes = builder.create<LLVM::UMaxOp>(module.getLoc(), allocate.getArgument(1),
-                                                   write.Constant(i64, 1));
+  const Value bytes = builder.create<llvm_ir::UMaxOp>(module.getLoc(), allocate.getArgument(1),
+                                                      write.Constant(i64, 1));
   auto call =
       write.CallContext(allocate.getArgument(0), offsetof(LockstepFragmentContext, allocate),
                         write.pointer(), {bytes});
-  builder.create<LLVM::ReturnOp>(module.getLoc(), call.getResult());
+  builder.create<llvm_ir::ReturnOp>(module.getLoc(), call.getResult());
   return allocate;
 }
 
 // Guards one function.
 class Guard {
  public:
-  Guard(LLVM::LLVMFuncOp function, LLVM::LLVMFuncOp allocate, const OperationNames& names)
+  Guard(llvm_ir::LLVMFuncOp function, llvm_ir::LLVMFuncOp allocate, const OperationNames& names)
       : function_(function),
         allocate_(allocate),
         names_(names),
@@ -113,13 +115,13 @@ class Guard {
     for (mlir::Operation* op : ops) {
       write_.set_location(op->getLoc());
       write_.builder().setInsertionPoint(op);
-      if (auto call = mlir::dyn_cast<LLVM::CallOp>(op)) {
+      if (auto call = mlir::dyn_cast<llvm_ir::CallOp>(op)) {
         Expand(call);
-      } else if (mlir::isa<LLVM::SDivOp, LLVM::SRemOp>(op)) {
+      } else if (mlir::isa<llvm_ir::SDivOp, llvm_ir::SRemOp>(op)) {
         CheckDivision(op, /*is_signed=*/true);
-      } else if (mlir::isa<LLVM::UDivOp, LLVM::URemOp>(op)) {
+      } else if (mlir::isa<llvm_ir::UDivOp, llvm_ir::URemOp>(op)) {
         CheckDivision(op, /*is_signed=*/false);
-      } else if (mlir::isa<LLVM::ReturnOp>(op) && op->getBlock() != failure_) {
+      } else if (mlir::isa<llvm_ir::ReturnOp>(op) && op->getBlock() != failure_) {
         op->setOperands(write_.Int32(LOCKSTEP_FRAGMENT_OK));
       }
     }
@@ -128,18 +130,18 @@ class Guard {
 
  private:
   void AddContext() {
-    const LLVM::LLVMFunctionType type = function_.getFunctionType();
+    const llvm_ir::LLVMFunctionType type = function_.getFunctionType();
     llvm::SmallVector<mlir::Type> parameters = {write_.pointer()};
     parameters.append(type.getParams().begin(), type.getParams().end());
     function_.setFunctionType(
-        LLVM::LLVMFunctionType::get(write_.builder().getI32Type(), parameters));
+        llvm_ir::LLVMFunctionType::get(write_.builder().getI32Type(), parameters));
     mlir::Block& entry = function_.getBody().front();
     context_ = entry.insertArgument(0u, write_.pointer(), function_.getLoc());
     // The caller promises that only results are written to, and overlap nothing.
     function_.removeArgAttrsAttr();
     for (unsigned i = 1; i < parameters.size(); ++i) {
       if (parameters[i] == write_.pointer()) {
-        function_.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+        function_.setArgAttr(i, llvm_ir::LLVMDialect::getNoAliasAttrName(),
                              write_.builder().getUnitAttr());
       }
     }
@@ -162,7 +164,7 @@ class Guard {
                  kError + offsetof(LockstepFragmentError, line));
     write_.Store(failure_->getArgument(3), context_,
                  kError + offsetof(LockstepFragmentError, column));
-    builder.create<LLVM::ReturnOp>(location, failure_->getArgument(0));
+    builder.create<llvm_ir::ReturnOp>(location, failure_->getArgument(0));
   }
 
   // Goes on in front of `op` if `condition` holds, and else to the failure block.
@@ -174,8 +176,8 @@ class Guard {
     mlir::Block* block = op->getBlock();
     mlir::Block* rest = block->splitBlock(op);
     builder.setInsertionPointToEnd(block);
-    builder.create<LLVM::CondBrOp>(op->getLoc(), condition, rest, mlir::ValueRange(), failure_,
-                                   failure, std::pair<uint32_t, uint32_t>(1 << 20, 1));
+    builder.create<llvm_ir::CondBrOp>(op->getLoc(), condition, rest, mlir::ValueRange(), failure_,
+                                      failure, std::pair<uint32_t, uint32_t>(1 << 20, 1));
     builder.setInsertionPoint(op);
   }
   void Require(mlir::Operation* op, Value condition, int32_t code) {
@@ -191,39 +193,41 @@ class Guard {
     if (!module.lookupSymbol(symbol)) {
       mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(module.getBody());
       const std::string text = name + '\0';
-      builder.create<LLVM::GlobalOp>(
-          module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
-          /*isConstant=*/true, LLVM::Linkage::Internal, symbol, builder.getStringAttr(text));
+      builder.create<llvm_ir::GlobalOp>(
+          module.getLoc(), llvm_ir::LLVMArrayType::get(builder.getI8Type(), text.size()),
+          /*isConstant=*/true, llvm_ir::Linkage::Internal, symbol, builder.getStringAttr(text));
     }
-    return write_.builder().create<LLVM::AddressOfOp>(write_.location(), write_.pointer(), symbol);
+    return write_.builder().create<llvm_ir::AddressOfOp>(write_.location(), write_.pointer(),
+                                                         symbol);
   }
 
-  void Expand(LLVM::CallOp call) {
+  void Expand(llvm_ir::CallOp call) {
     const llvm::StringRef callee = call.getCallee().value_or("");
     if (callee == kPoll) {
-      auto flag = write_.builder().create<LLVM::LoadOp>(call.getLoc(),
-                                                        write_.builder().getI32Type(), abort_);
+      auto flag = write_.builder().create<llvm_ir::LoadOp>(call.getLoc(),
+                                                           write_.builder().getI32Type(), abort_);
       flag.setVolatile_(true);
-      Require(call, write_.Compare(LLVM::ICmpPredicate::eq, flag, write_.Int32(0)),
+      Require(call, write_.Compare(llvm_ir::ICmpPredicate::eq, flag, write_.Int32(0)),
               LOCKSTEP_FRAGMENT_ABORTED);
     } else if (callee == kCheck) {
       Require(call, call.getOperand(0), call.getOperand(1));
     } else if (callee == "malloc") {
-      const Value memory = write_.builder()
-                               .create<LLVM::CallOp>(call.getLoc(), allocate_,
-                                                     mlir::ValueRange{context_, call.getOperand(0)})
-                               .getResult();
-      const Value null = write_.builder().create<LLVM::ZeroOp>(call.getLoc(), write_.pointer());
-      Require(call, write_.Compare(LLVM::ICmpPredicate::ne, memory, null),
+      const Value memory =
+          write_.builder()
+              .create<llvm_ir::CallOp>(call.getLoc(), allocate_,
+                                       mlir::ValueRange{context_, call.getOperand(0)})
+              .getResult();
+      const Value null = write_.builder().create<llvm_ir::ZeroOp>(call.getLoc(), write_.pointer());
+      Require(call, write_.Compare(llvm_ir::ICmpPredicate::ne, memory, null),
               LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
       call.getResult().replaceAllUsesWith(memory);
     } else if (callee == "free") {
       write_.CallContext(context_, offsetof(LockstepFragmentContext, release),
-                         LLVM::LLVMVoidType::get(call.getContext()), {call.getOperand(0)});
+                         llvm_ir::LLVMVoidType::get(call.getContext()), {call.getOperand(0)});
     } else if (callee == kHasMatmul) {
-      const Value null = write_.builder().create<LLVM::ZeroOp>(call.getLoc(), write_.pointer());
+      const Value null = write_.builder().create<llvm_ir::ZeroOp>(call.getLoc(), write_.pointer());
       const Value matmul = write_.LoadPointer(context_, offsetof(LockstepFragmentContext, matmul));
-      call.getResult().replaceAllUsesWith(write_.Compare(LLVM::ICmpPredicate::ne, matmul, null));
+      call.getResult().replaceAllUsesWith(write_.Compare(llvm_ir::ICmpPredicate::ne, matmul, null));
     } else if (callee == kMatmul) {
       ExpandMatmul(call);
     } else {
@@ -232,7 +236,7 @@ class Guard {
     call.erase();
   }
 
-  void ExpandMatmul(LLVM::CallOp call) {
+  void ExpandMatmul(llvm_ir::CallOp call) {
     using Matmul = LockstepFragmentMatmul;
     // In the order of kMatmul's operands.
     constexpr size_t kFields[] = {offsetof(Matmul, is_double),
@@ -254,7 +258,7 @@ class Guard {
     if (!matmul_) {
       mlir::OpBuilder::InsertionGuard back(write_.builder());
       write_.builder().setInsertionPointToStart(&function_.getBody().front());
-      matmul_ = write_.builder().create<LLVM::AllocaOp>(
+      matmul_ = write_.builder().create<llvm_ir::AllocaOp>(
           call.getLoc(), write_.pointer(), write_.builder().getI8Type(),
           write_.Constant(write_.builder().getI64Type(), sizeof(Matmul)), alignof(Matmul));
     }
@@ -264,7 +268,8 @@ class Guard {
                            .CallContext(context_, offsetof(LockstepFragmentContext, matmul),
                                         write_.builder().getI32Type(), {matmul_})
                            .getResult();
-    Require(call, write_.Compare(LLVM::ICmpPredicate::eq, code, write_.Int32(LOCKSTEP_FRAGMENT_OK)),
+    Require(call,
+            write_.Compare(llvm_ir::ICmpPredicate::eq, code, write_.Int32(LOCKSTEP_FRAGMENT_OK)),
             code);
   }
 
@@ -274,27 +279,27 @@ class Guard {
     const mlir::Type type = divisor.getType();
     if (!mlir::isa<mlir::IntegerType>(type)) return;
     std::optional<llvm::APInt> constant;
-    if (auto known = divisor.getDefiningOp<LLVM::ConstantOp>()) {
+    if (auto known = divisor.getDefiningOp<llvm_ir::ConstantOp>()) {
       if (const auto value = mlir::dyn_cast<mlir::IntegerAttr>(known.getValue()))
         constant = value.getValue();
     }
     if (!constant.has_value() || constant->isZero()) {
-      Require(op, write_.Compare(LLVM::ICmpPredicate::ne, divisor, write_.Constant(type, 0)),
+      Require(op, write_.Compare(llvm_ir::ICmpPredicate::ne, divisor, write_.Constant(type, 0)),
               LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
     }
     if (!is_signed || (constant.has_value() && !constant->isAllOnes())) return;
     const auto integer = mlir::cast<mlir::IntegerType>(type);
-    const Value least = write_.builder().create<LLVM::ConstantOp>(
+    const Value least = write_.builder().create<llvm_ir::ConstantOp>(
         op->getLoc(), type,
         mlir::IntegerAttr::get(type, llvm::APInt::getSignedMinValue(integer.getWidth())));
-    const Value fits = write_.builder().create<LLVM::OrOp>(
-        op->getLoc(), write_.Compare(LLVM::ICmpPredicate::ne, dividend, least),
-        write_.Compare(LLVM::ICmpPredicate::ne, divisor, write_.Constant(type, -1)));
+    const Value fits = write_.builder().create<llvm_ir::OrOp>(
+        op->getLoc(), write_.Compare(llvm_ir::ICmpPredicate::ne, dividend, least),
+        write_.Compare(llvm_ir::ICmpPredicate::ne, divisor, write_.Constant(type, -1)));
     Require(op, fits, LOCKSTEP_FRAGMENT_DIVISION_OVERFLOW);
   }
 
-  LLVM::LLVMFuncOp function_;
-  LLVM::LLVMFuncOp allocate_;
+  llvm_ir::LLVMFuncOp function_;
+  llvm_ir::LLVMFuncOp allocate_;
   const OperationNames& names_;
   Writer write_;
   Value context_;
@@ -331,17 +336,17 @@ void ReplaceAsserts(mlir::ModuleOp module) {
 }
 
 mlir::LogicalResult AddGuards(mlir::ModuleOp module, const OperationNames& names, Errors& errors) {
-  LLVM::LLVMFuncOp allocate = AddAllocate(module);
+  llvm_ir::LLVMFuncOp allocate = AddAllocate(module);
   for (const char* name : {kComputeFunction, kSizesFunction}) {
-    if (failed(Guard(module.lookupSymbol<LLVM::LLVMFuncOp>(name), allocate, names).Run()))
+    if (failed(Guard(module.lookupSymbol<llvm_ir::LLVMFuncOp>(name), allocate, names).Run()))
       return mlir::failure();
   }
   // A helper of the deallocation's; entries come later.
-  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
-    if (!function.isExternal()) function.setLinkage(LLVM::Linkage::Internal);
+  for (auto function : module.getOps<llvm_ir::LLVMFuncOp>()) {
+    if (!function.isExternal()) function.setLinkage(llvm_ir::Linkage::Internal);
   }
   for (const char* name : {kPoll, kCheck, kHasMatmul, kMatmul, "malloc", "free"}) {
-    auto declaration = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    auto declaration = module.lookupSymbol<llvm_ir::LLVMFuncOp>(name);
     if (!declaration) continue;
     if (!mlir::SymbolTable::symbolKnownUseEmpty(declaration, module)) {
       return errors.Refuse(declaration, StatusCode::kInternal,

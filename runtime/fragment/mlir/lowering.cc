@@ -24,7 +24,7 @@
 namespace lockstep::fragment {
 namespace {
 
-namespace LLVM = mlir::LLVM;
+namespace llvm_ir = mlir::LLVM;
 using mlir::Value;
 
 // Writes one entry: a function of three pointers, of which the first is the context.
@@ -32,11 +32,11 @@ class EntryWriter {
  public:
   EntryWriter(mlir::ModuleOp module, const char* name, const char* callee)
       : location_(module.getLoc()), builder_(mlir::OpBuilder::atBlockEnd(module.getBody())) {
-    pointer_ = LLVM::LLVMPointerType::get(module.getContext());
+    pointer_ = llvm_ir::LLVMPointerType::get(module.getContext());
     const auto type =
-        LLVM::LLVMFunctionType::get(builder_.getI32Type(), {pointer_, pointer_, pointer_});
-    auto entry = builder_.create<LLVM::LLVMFuncOp>(location_, name, type);
-    callee_ = module.lookupSymbol<LLVM::LLVMFuncOp>(callee);
+        llvm_ir::LLVMFunctionType::get(builder_.getI32Type(), {pointer_, pointer_, pointer_});
+    auto entry = builder_.create<llvm_ir::LLVMFuncOp>(location_, name, type);
+    callee_ = module.lookupSymbol<llvm_ir::LLVMFuncOp>(callee);
     builder_.setInsertionPointToStart(entry.addEntryBlock(builder_));
     context_ = entry.getArgument(0);
     arguments_ = entry.getArgument(1);
@@ -47,20 +47,21 @@ class EntryWriter {
   void Write(const Callee& callee) {
     for (size_t i = 0; i < callee.parameters.size(); ++i)
       Pass(callee.parameters[i], callee.types[i]);
-    auto call = builder_.create<LLVM::CallOp>(location_, callee_, values_);
-    builder_.create<LLVM::ReturnOp>(location_, call.getResult());
+    auto call = builder_.create<llvm_ir::CallOp>(location_, callee_, values_);
+    builder_.create<llvm_ir::ReturnOp>(location_, call.getResult());
   }
 
  private:
   Value At(Value pointer, int64_t bytes) {
-    return builder_.create<LLVM::GEPOp>(location_, pointer_, builder_.getI8Type(), pointer,
-                                        llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
+    return builder_.create<llvm_ir::GEPOp>(
+        location_, pointer_, builder_.getI8Type(), pointer,
+        llvm::ArrayRef<llvm_ir::GEPArg>{static_cast<int32_t>(bytes)});
   }
   Value Load(mlir::Type type, Value pointer, int64_t bytes = 0) {
-    return builder_.create<LLVM::LoadOp>(location_, type, At(pointer, bytes));
+    return builder_.create<llvm_ir::LoadOp>(location_, type, At(pointer, bytes));
   }
   Value Number(int64_t value) {
-    return builder_.create<LLVM::ConstantOp>(location_, builder_.getI64Type(), value);
+    return builder_.create<llvm_ir::ConstantOp>(location_, builder_.getI64Type(), value);
   }
 
   // A field of the descriptor at `index` of `descriptors`.
@@ -111,9 +112,9 @@ class EntryWriter {
       values_.push_back(Load(type, data));
       return;
     }
-    const Value zero = builder_.create<LLVM::ConstantOp>(location_, builder_.getI8Type(), 0);
-    values_.push_back(builder_.create<LLVM::ICmpOp>(location_, LLVM::ICmpPredicate::ne,
-                                                    Load(builder_.getI8Type(), data), zero));
+    const Value zero = builder_.create<llvm_ir::ConstantOp>(location_, builder_.getI8Type(), 0);
+    values_.push_back(builder_.create<llvm_ir::ICmpOp>(location_, llvm_ir::ICmpPredicate::ne,
+                                                       Load(builder_.getI8Type(), data), zero));
   }
 
   // As MLIR passes a packed memref: two pointers, an offset, extents, strides.
@@ -124,15 +125,15 @@ class EntryWriter {
     Value stride = Number(1);
     for (size_t d = extents.size(); d-- > 0;) {
       strides[d] = stride;
-      if (d > 0) stride = builder_.create<LLVM::MulOp>(location_, stride, extents[d]);
+      if (d > 0) stride = builder_.create<llvm_ir::MulOp>(location_, stride, extents[d]);
     }
     values_.append(strides.begin(), strides.end());
   }
 
   mlir::Location location_;
   mlir::OpBuilder builder_;
-  LLVM::LLVMPointerType pointer_;
-  LLVM::LLVMFuncOp callee_;
+  llvm_ir::LLVMPointerType pointer_;
+  llvm_ir::LLVMFuncOp callee_;
   Value context_;
   Value arguments_;
   Value results_;

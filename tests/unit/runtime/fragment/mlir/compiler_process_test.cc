@@ -72,16 +72,17 @@ std::string RequestMessage(const std::string& text, wire::CompileRequest::Want w
 
 class AnswerReader {
  public:
-  explicit AnswerReader(const Ended& ended) : words_(ended.output.size() / sizeof(capnp::word)) {
+  explicit AnswerReader(const Ended& ended)
+      : words_(kj::heapArray<capnp::word>(ended.output.size() / sizeof(capnp::word))) {
     EXPECT_TRUE(WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0) << ended.status;
     std::copy_n(ended.output.data(), words_.size() * sizeof(capnp::word),
-                reinterpret_cast<char*>(words_.data()));
-    message_.emplace(kj::arrayPtr(words_.data(), words_.size()));
+                reinterpret_cast<char*>(words_.begin()));
+    message_.emplace(words_);
   }
   wire::CompileAnswer::Reader answer() { return message_->getRoot<wire::CompileAnswer>(); }
 
  private:
-  std::vector<capnp::word> words_;
+  kj::Array<capnp::word> words_;
   std::optional<capnp::FlatArrayMessageReader> message_;
 };
 

@@ -85,6 +85,11 @@ bool LiesAlike(const plan::Layout& a, const plan::Layout& b) {
   return true;
 }
 
+struct ResultLayout {
+  std::shared_ptr<const plan::Layout> layout;  // null: each worker keeps its own
+  bool is_told_by_workers = false;             // or it is not known here
+};
+
 // One call, from what the caller gives to the command.
 class FragmentCall {
  public:
@@ -109,10 +114,12 @@ class FragmentCall {
     for (int i = 0; i < signature_.num_arguments(); ++i)
       wanted_.push_back(placed.ArgumentLayout(i));
     for (int i = 0; i < signature_.num_results(); ++i) {
+      // What the call does not tell is found by the workers, who have the compiled fragment.
+      results_.push_back({nullptr, !placed.KnownShape(i, 0).has_value()});
+      if (results_.back().is_told_by_workers) continue;
       LOCKSTEP_ASSIGN_OR_RETURN(fragment::KnownResult known, fragment::DescribeResult(placed, i));
-      results_.push_back(known.layout.has_value()
-                             ? std::make_shared<const plan::Layout>(*std::move(known.layout))
-                             : nullptr);
+      if (!known.layout.has_value()) continue;
+      results_.back().layout = std::make_shared<const plan::Layout>(*std::move(known.layout));
     }
     return OkStatus();
   }
@@ -150,8 +157,13 @@ class FragmentCall {
     for (unsigned i = 0; i < results.size(); ++i) results.set(i, made[i].id().Packed());
   }
 
-  // Of each result; null: each worker keeps its own.
-  const std::vector<std::shared_ptr<const plan::Layout>>& results() const { return results_; }
+  // How the results lie, which are in these registers.
+  void TellLayouts(const std::vector<DRef>& made) const {
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (results_[i].layout != nullptr) core_.SetLayout(made[i], results_[i].layout);
+      if (results_[i].is_told_by_workers) core_.ExpectLayout(made[i]);
+    }
+  }
 
  private:
   Status DescribeInput(size_t i, const std::vector<Rank>& ranks) {
@@ -190,7 +202,7 @@ class FragmentCall {
   const std::vector<FragmentInput>& inputs_;
   fragment::CallParts parts_;
   std::vector<std::optional<plan::Layout>> wanted_;  // by argument
-  std::vector<std::shared_ptr<const plan::Layout>> results_;
+  std::vector<ResultLayout> results_;
   std::vector<DRef> registers_;  // by argument; null: a number
   std::string encoded_;
 };
@@ -240,13 +252,11 @@ StatusOr<std::vector<DRef>> CompiledFragment::Execute(SessionCore& core,
   LOCKSTEP_RETURN_IF_ERROR(call.Bring(generation_, place));
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::vector<DRef> made,
-      core.IssueNamingIn(generation_, facts_->name.c_str(), call.results().size(),
+      core.IssueNamingIn(generation_, facts_->name.c_str(), facts_->signature.results.size(),
                          [&](wire::Command::Builder command, absl::Span<const DRef> names) {
                            call.Write(command.initRunFragment(), facts_->key, names);
                          }));
-  for (size_t i = 0; i < made.size(); ++i) {
-    if (call.results()[i] != nullptr) core.SetLayout(made[i], call.results()[i]);
-  }
+  call.TellLayouts(made);
   return made;
 }
 

@@ -73,6 +73,11 @@ void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layou
   ref.name_->is_found = false;
 }
 
+void RegisterNames::ExpectLayout(const DRef& ref) {
+  std::lock_guard lock(mutex_);
+  ref.name_->is_found = true;
+}
+
 bool RegisterNames::MayHaveForeignLayout(const DRef& ref) const {
   std::lock_guard lock(mutex_);
   return ref.name_->is_found;

@@ -32,7 +32,7 @@ struct RegisterName {
   RegisterNames* owner = nullptr;
   std::shared_ptr<const plan::Layout> layout;  // null: it was not said
   std::vector<RelaidCopy> relaid;              // of what it holds, the last one last
-  // Another client's: the workers may know a layout that was not said here.
+  // Another client's, or a fragment's: the workers may know a layout that was not said here.
   bool is_found = false;
 };
 
@@ -59,7 +59,10 @@ class RegisterNames {
   // It holds something else than before: what was kept of it in other layouts is dropped.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
-  // True if another client may have said it: of a register that was adopted, until it is set here.
+  // The workers will know how what it holds lies; here it is not known until they are asked.
+  void ExpectLayout(const DRef& ref);
+  // True if the workers may know it: of a register that was adopted, or of which that is expected,
+  // until it is set here.
   bool MayHaveForeignLayout(const DRef& ref) const;
   // Keeps `copy`, whose layout is known, with `ref`, which it is a copy of: until that is dropped,
   // or holds something else. The oldest of too many goes.

@@ -187,6 +187,7 @@ class SessionCore {
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const {
     return names_->LayoutOf(ref);
   }
+  void ExpectLayout(const DRef& ref) { names_->ExpectLayout(ref); }
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
   // What was brought into another layout, and is kept for the next who wants it so: see
   // RegisterNames. Null: it is not there.

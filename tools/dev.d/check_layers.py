@@ -78,14 +78,14 @@ LAYERS = {
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/nccl": WORKER_SIDE
     | {"runtime/collective", "runtime/collective/device.h", "runtime/cuda"},
-    # What workers and compiled fragments know of each other; LLVM is in the compiler alone.
-    "runtime/fragment": {"runtime/base"},
+    # LLVM is in the compiler alone.
     "runtime/fragment/mlir": {"runtime/base", "runtime/fragment"},
     # Knows no service: the tables of settings are beside the options that they fill in.
     "services/config": {"runtime/base", "runtime/control/keys"},
     "services/metrics": {"runtime/base"},
     "services/compiler": {"schemas", "runtime/base", "runtime/fragment", "runtime/fragment/mlir"},
-    "services/controller": CLIENT_SIDE | {"services/metrics"},
+    # Of a fragment it knows no more than how large one may be.
+    "services/controller": CLIENT_SIDE | {"runtime/fragment", "services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},
     # The list of backends.
     "services/worker/backends.cc": WORKER_SERVICE | {"runtime/collective/nccl", "services/worker"},

@@ -1,12 +1,16 @@
 #include "services/worker/execute/fragment_commands.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "runtime/base/log.h"
 #include "runtime/fragment/call_codec.h"
 #include "runtime/tensor/tensor.h"
 #include "services/worker/values/reachable.h"
@@ -16,8 +20,8 @@ namespace {
 
 using tensor::Tensor;
 
-std::string Of(const char* what, size_t number, const fragment::Signature& signature) {
-  return std::string(what) + " " + std::to_string(number) + " of `" + signature.function + "`";
+std::string ArgumentText(size_t number, const fragment::Signature& signature) {
+  return "argument " + std::to_string(number) + " of `" + signature.function + "`";
 }
 
 // A number as it lies in memory.
@@ -51,135 +55,141 @@ StatusOr<Scalar> ReadScalar(wire::Value::Reader value, DType dtype) {
   return scalar;
 }
 
-// One call on this rank.
+// One call on this rank: its arguments in host memory, and its results.
 class FragmentCall {
  public:
+  using Values = capnp::List<wire::Value>::Reader;
+
   FragmentCall(SessionState& session, const tensor::Processors& places,
-               const SessionFragments::Entry& fragment, const PreparedFragmentCall& call)
+               const fragment::Signature& signature)
       : session_(session),
         places_(places),
-        signature_(fragment.object->signature()),
-        object_(*fragment.object),
-        call_(call) {}
+        signature_(signature),
+        scalars_(signature.arguments.size()),
+        tensors_(signature.arguments.size()),
+        data_(signature.arguments.size(), nullptr) {}
 
-  Status Take(capnp::List<wire::Value>::Reader values) {
-    // Neither may grow: what is called points into them.
-    scalars_.reserve(call_.arguments.size());
-    tensors_.reserve(call_.arguments.size());
-    for (unsigned i = 0; i < values.size(); ++i) {
-      const Status taken = TakeArgument(call_.arguments[i], values[i]);
-      if (!taken.ok()) return Annotate(taken, Of("argument", i, signature_));
+  // Of each scalar, where it lies; null: it is a tensor.
+  Status TakeScalars(Values values) {
+    for (size_t i = 0; i < data_.size(); ++i) {
+      const fragment::TensorType& type = signature_.arguments[i].type;
+      if (type.ndim() != 0) continue;
+      const wire::Value::Reader value = values[static_cast<unsigned>(i)];
+      const Status taken = value.isRegister() ? TakeTensor(i, type.dtype, {}, nullptr, value)
+                                              : TakeNumber(i, type.dtype, value);
+      if (!taken.ok()) return Annotate(taken, ArgumentText(i, signature_));
     }
     return OkStatus();
   }
 
-  // `command` is its number, by which the session gives it up.
-  Status Compute(uint64_t command) {
-    const size_t room = session_.registers().room_bytes();
-    if (call_.result_bytes() > room) return session_.registers().CheckRoom(call_.result_bytes());
-    for (const PreparedFragmentCall::Result& result : call_.results) {
-      LOCKSTEP_ASSIGN_OR_RETURN(
-          Tensor made, Tensor::Empty(places_.host->allocator(), result.dtype, result.shape));
-      results_.push_back(std::move(made));
+  Status TakeTensors(Values values, const FragmentCommands::Prepared& prepared, int index) {
+    const fragment::PlacedCall& call = prepared.call.call();
+    for (size_t i = 0; i < data_.size(); ++i) {
+      if (signature_.arguments[i].type.ndim() == 0) continue;
+      const Shape part = call.PartAt(static_cast<int>(i), index).extents;
+      const Status taken = TakeTensor(i, call.inputs()[i].dtype, part, prepared.arguments[i].get(),
+                                      values[static_cast<unsigned>(i)]);
+      if (!taken.ok()) return Annotate(taken, ArgumentText(i, signature_));
     }
-    if (!call_.calls) return FillWithIdentities();
-    const volatile int32_t* const abort = session_.BeginPolling(command);
-    if (abort == nullptr) return Aborted("the session's work was given up");
-    const absl::Cleanup end = [this] { session_.EndPolling(); };
-    const CallResources resources{places_.host->allocator(), room - call_.result_bytes(), abort};
-    LOCKSTEP_RETURN_IF_ERROR(CheckSizes(resources));
-    std::vector<LockstepFragmentTensor> results;
-    for (const Tensor& made : results_) {
-      results.push_back({made.data(), made.shape().dims().data(), nullptr, nullptr});
-    }
-    return object_.Run(arguments_, results, resources);
+    return OkStatus();
   }
 
-  Status Give(capnp::List<uint64_t>::Reader registers) {
+  const std::vector<const void*>& data() const { return data_; }
+  std::string ScalarBytes() const {
+    std::string bytes;
+    for (size_t i = 0; i < data_.size(); ++i) {
+      if (data_[i] == nullptr) continue;
+      bytes.append(static_cast<const char*>(data_[i]), SizeOf(signature_.arguments[i].type.dtype));
+    }
+    return bytes;
+  }
+
+  // `command` is its number, by which the session gives it up.
+  Status Compute(const FragmentCommands::Prepared& prepared, CallResources resources,
+                 uint64_t command) {
+    LOCKSTEP_RETURN_IF_ERROR(session_.registers().CheckRoom(prepared.result_bytes));
+    resources.most_bytes -= std::min(resources.most_bytes, prepared.result_bytes);
+    std::vector<void*> into;
+    for (int i = 0; i < signature_.num_results(); ++i) {
+      LOCKSTEP_ASSIGN_OR_RETURN(Tensor made,
+                                Tensor::Empty(places_.host->allocator(),
+                                              signature_.results[static_cast<size_t>(i)].type.dtype,
+                                              prepared.call.ResultShape(i)));
+      into.push_back(made.data());
+      results_.push_back(std::move(made));
+    }
+    resources.abort = session_.BeginPolling(command);
+    if (resources.abort == nullptr) return Aborted("the session's work was given up");
+    const absl::Cleanup end = [this] { session_.EndPolling(); };
+    return prepared.call.Run(data_, into, resources);
+  }
+
+  Status Give(const FragmentCommands::Prepared& prepared, capnp::List<uint64_t>::Reader registers) {
     for (unsigned i = 0; i < registers.size(); ++i) {
       if (registers[i] == 0) continue;
       LOCKSTEP_ASSIGN_OR_RETURN(Tensor home,
                                 tensor::MoveTo(places_.Home(), *places_.host, results_[i]));
       LOCKSTEP_RETURN_IF_ERROR(session_.Write(RegisterId::FromPacked(registers[i]), std::move(home),
-                                              call_.results[i].layout));
+                                              prepared.results[i]));
     }
     return OkStatus();
   }
 
  private:
-  Status TakeArgument(const PreparedFragmentCall::Argument& wanted, wire::Value::Reader value) {
-    void* data = nullptr;
-    if (value.isRegister()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor,
-                                TensorIn(wanted, RegisterId::FromPacked(value.getRegister())));
-      data = tensor.data();
-      tensors_.push_back(std::move(tensor));
-    } else {
-      if (wanted.whole.ndim() != 0) return InvalidArgument("it is a tensor, and no register");
-      LOCKSTEP_ASSIGN_OR_RETURN(const Scalar scalar, ReadScalar(value, wanted.dtype));
-      scalars_.push_back(scalar);
-      data = scalars_.back().bytes.data();
-    }
-    arguments_.push_back(
-        {data, wanted.tile.dims().data(), wanted.offset.dims().data(), wanted.whole.dims().data()});
+  Status TakeNumber(size_t i, DType dtype, wire::Value::Reader value) {
+    LOCKSTEP_ASSIGN_OR_RETURN(scalars_[i], ReadScalar(value, dtype));
+    data_[i] = scalars_[i].bytes.data();
     return OkStatus();
   }
 
-  // In host memory.
-  StatusOr<Tensor> TensorIn(const PreparedFragmentCall::Argument& wanted, RegisterId id) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session_.registers().Read(id));
-    const auto* tensor = value->As<Tensor>();
+  // Which the call says to be `part` of a tensor of that layout; null: it does not say.
+  Status TakeTensor(size_t i, DType dtype, const Shape& part, const plan::Layout* layout,
+                    wire::Value::Reader value) {
+    if (!value.isRegister()) return InvalidArgument("it is a tensor, and no register is given");
+    const RegisterId id = RegisterId::FromPacked(value.getRegister());
+    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const held, session_.registers().Read(id));
+    const auto* tensor = held->As<Tensor>();
     if (tensor == nullptr) {
-      return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
+      return InvalidArgument("register ", id, " holds ", registers::Describe(*held),
                              ", not a tensor");
     }
-    if (tensor->dtype() != wanted.dtype || tensor->shape() != wanted.tile) {
-      return InvalidArgument("by the call, this rank's part is ", wanted.dtype, wanted.tile,
-                             ", and register ", id, " holds ", tensor->dtype(), tensor->shape());
+    if (tensor->dtype() != dtype || tensor->shape() != part) {
+      return InvalidArgument("by the call, this rank's part is ", dtype, part, ", and register ",
+                             id, " holds ", tensor->dtype(), tensor->shape());
     }
     const registers::LayoutPtr known = session_.registers().LayoutOf(id);
-    if (known != nullptr && wanted.layout != nullptr && *known != *wanted.layout) {
-      return InvalidArgument("by the call it is ", *wanted.layout, ", and register ", id,
+    if (known != nullptr && layout != nullptr && *known != *layout) {
+      return InvalidArgument("by the call it is ", *layout, ", and register ", id,
                              " is known to be ", *known);
     }
     LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places_, *tensor, "the tensor"));
-    return tensor::MoveTo(*places_.host, *places_.Of(tensor->device()), *tensor);
-  }
-
-  // What the caller has told against what the fragment makes of its arguments.
-  Status CheckSizes(const CallResources& resources) const {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto shapes, object_.ResultShapes(arguments_, resources));
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      if (!shapes[i].has_value() || *shapes[i] == call_.results[i].shape) continue;
-      return InvalidArgument(Of("result", i, signature_), " was to be ", call_.results[i].shape,
-                             " on this rank, and becomes ", *shapes[i]);
-    }
-    return OkStatus();
-  }
-
-  Status FillWithIdentities() {
-    for (size_t i = 0; i < results_.size(); ++i) {
-      const auto& identity = call_.results[i].identity;
-      if (!identity.has_value()) continue;  // it has no elements
-      uint64_t pattern = 0;
-      std::memcpy(&pattern, identity->data(), sizeof pattern);
-      LOCKSTEP_RETURN_IF_ERROR(places_.host->Fill(results_[i].buffer(), pattern));
-    }
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        tensors_[i], tensor::MoveTo(*places_.host, *places_.Of(tensor->device()), *tensor));
+    data_[i] = tensors_[i].data();
     return OkStatus();
   }
 
   SessionState& session_;
   const tensor::Processors& places_;
   const fragment::Signature& signature_;
-  const LoadedObject& object_;
-  const PreparedFragmentCall& call_;
+  // By argument: what is held for the call, and where it lies.
   std::vector<Scalar> scalars_;
-  std::vector<Tensor> tensors_;  // held for the call
-  std::vector<LockstepFragmentTensor> arguments_;
+  std::vector<Tensor> tensors_;
+  std::vector<const void*> data_;
   std::vector<Tensor> results_;
 };
 
+registers::LayoutPtr Shared(const std::optional<plan::Layout>& layout) {
+  return layout.has_value() ? std::make_shared<const plan::Layout>(*layout) : nullptr;
+}
+
 }  // namespace
+
+bool FragmentCommands::Entry::IsOf(const CallKey& key) const {
+  return fragment == key.fragment && call.size() == key.call.size() &&
+         std::memcmp(call.data(), key.call.data(), call.size()) == 0 &&
+         (!prepared->depends_on_scalars || scalars == key.scalars);
+}
 
 void FragmentCommands::SetPlace(Rank rank, int world_size) {
   rank_ = rank;
@@ -196,46 +206,63 @@ Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::
   running_.function = fragment->name;
   activity_.Name(fragment->name, WorkerActivity::Kind::kCommand);
   if (recorder_ != nullptr) recorder_->spans().Name(fragment->name, trace::Kind::kCommand);
-  const auto bytes = run.getCall();
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const Prepared call,
-      Prepare(key, fragment->object->signature(),
-              {reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()}));
-  if (run.getArguments().size() != call->arguments.size() ||
-      run.getResults().size() != call->results.size()) {
-    return InvalidArgument("the call has ", call->arguments.size(), " arguments and ",
-                           call->results.size(), " results, and the command ",
+  const fragment::Signature& signature = fragment->object->signature();
+  if (run.getArguments().size() != signature.arguments.size() ||
+      run.getResults().size() != signature.results.size()) {
+    return InvalidArgument("`", signature.function, "` has ", signature.num_arguments(),
+                           " arguments and ", signature.num_results(), " results, and the command ",
                            run.getArguments().size(), " and ", run.getResults().size());
   }
-  FragmentCall execution(session, places, *fragment, *call);
-  LOCKSTEP_RETURN_IF_ERROR(execution.Take(run.getArguments()));
-  LOCKSTEP_RETURN_IF_ERROR(execution.Compute(running_.number));
-  return execution.Give(run.getResults());
+  FragmentCall call(session, places, signature);
+  LOCKSTEP_RETURN_IF_ERROR(call.TakeScalars(run.getArguments()));
+  const CallResources resources{places.host->allocator(), session.registers().room_bytes(), nullptr,
+                                Blas()};
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const Prepared> prepared,
+      Prepare({key, {run.getCall().asChars().begin(), run.getCall().size()}, call.ScalarBytes()},
+              *fragment, call.data(), resources));
+  LOCKSTEP_RETURN_IF_ERROR(call.TakeTensors(run.getArguments(), *prepared, rank_));
+  LOCKSTEP_RETURN_IF_ERROR(call.Compute(*prepared, resources, running_.number));
+  return call.Give(*prepared, run.getResults());
 }
 
-StatusOr<FragmentCommands::Prepared> FragmentCommands::Prepare(const fragment::ObjectKey& key,
-                                                               const fragment::Signature& signature,
-                                                               absl::Span<const std::byte> call) {
-  const Entry* const known = prepared_.Use([&](const Entry& entry) {
-    return entry.fragment == key && entry.call.size() == call.size() &&
-           std::memcmp(entry.call.data(), call.data(), call.size()) == 0;
-  });
+fragment::MatmulFunction FragmentCommands::Blas() {
+  if (!blas_.has_value()) {
+    const StatusOr<fragment::MatmulFunction> found = fragment::FindBlas();
+    if (!found.ok()) {
+      log::Info("fragments multiply matrices by themselves: ", Message(found.status()));
+    }
+    blas_ = found.ok() ? *found : nullptr;
+  }
+  return *blas_;
+}
+
+StatusOr<std::shared_ptr<const FragmentCommands::Prepared>> FragmentCommands::Prepare(
+    const CallKey& key, const SessionFragments::Entry& fragment,
+    absl::Span<const void* const> scalars, const CallResources& resources) {
+  const Entry* const known = prepared_.Use([&](const Entry& entry) { return entry.IsOf(key); });
   if (known != nullptr) return known->prepared;
-  LOCKSTEP_ASSIGN_OR_RETURN(Prepared prepared, PrepareAnew(signature, call));
-  // Layouts are as large as what they were read from.
-  prepared_.Add({key, {reinterpret_cast<const char*>(call.data()), call.size()}, prepared},
-                sizeof(Entry) + sizeof(PreparedFragmentCall) + 4 * call.size());
+  LOCKSTEP_ASSIGN_OR_RETURN(Prepared made,
+                            PrepareAnew(key.call, fragment.object, scalars, resources));
+  auto prepared = std::make_shared<const Prepared>(std::move(made));
+  // Layouts are about as large as what they were read from.
+  prepared_.Add({key.fragment, {key.call.data(), key.call.size()}, key.scalars, prepared},
+                sizeof(Entry) + sizeof(Prepared) + 4 * key.call.size() + key.scalars.size());
   return prepared;
 }
 
 StatusOr<FragmentCommands::Prepared> FragmentCommands::PrepareAnew(
-    const fragment::Signature& signature, absl::Span<const std::byte> call) const {
-  LOCKSTEP_ASSIGN_OR_RETURN(fragment::CallParts parts, fragment::DecodeCall(call, world_size_));
+    absl::Span<const char> call, const std::shared_ptr<const LoadedObject>& object,
+    absl::Span<const void* const> scalars, const CallResources& resources) const {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      fragment::CallParts parts,
+      fragment::DecodeCall({reinterpret_cast<const std::byte*>(call.data()), call.size()},
+                           world_size_));
   std::vector<Rank> ranks(static_cast<size_t>(world_size_));
   std::iota(ranks.begin(), ranks.end(), 0);
   LOCKSTEP_ASSIGN_OR_RETURN(
-      const fragment::PlacedCall placed,
-      fragment::PlacedCall::Make(fragment::Kind::kMlir, signature, std::move(ranks),
+      fragment::PlacedCall placed,
+      fragment::PlacedCall::Make(fragment::Kind::kMlir, object->signature(), std::move(ranks),
                                  std::move(parts.inputs), std::move(parts.outputs)));
   LOCKSTEP_ASSIGN_OR_RETURN(PreparedCall ready, PreparedCall::Prepare(std::move(placed), rank_,
                                                                       object, scalars, resources));

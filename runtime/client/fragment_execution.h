@@ -26,8 +26,9 @@
 namespace lockstep {
 
 namespace client {
+class CheckedCalls;
 class SessionCore;
-}
+}  // namespace client
 
 // What one argument of a fragment is given:
 //
@@ -98,6 +99,7 @@ class CompiledFragment {
     fragment::Kind kind = fragment::Kind::kMlir;
     fragment::ObjectKey key;
     fragment::Signature signature;
+    std::shared_ptr<client::CheckedCalls> calls;
   };
   // Puts a tensor of the client's onto the workers.
   using Place = absl::FunctionRef<StatusOr<DRef>(const HostTensor&, const plan::Layout&)>;

@@ -1,0 +1,188 @@
+#include "runtime/client/checked_call.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "runtime/client/layout_commands.h"
+#include "runtime/fragment/call_codec.h"
+#include "runtime/fragment/known_results.h"
+
+namespace lockstep::client {
+namespace {
+
+using Given = CheckedCall::Given;
+
+// Whether a number that is given is one of an argument of that dtype.
+Status CheckNumber(const FragmentInput& input, DType dtype) {
+  if (input.truth() != nullptr) {
+    if (dtype == DType::kBool) return OkStatus();
+    return InvalidArgument("it is ", dtype, ", and a bool is given");
+  }
+  if (IsFloat(dtype)) return OkStatus();
+  if (input.real() != nullptr) {
+    return InvalidArgument("it is ", dtype, ", and a floating-point number is given");
+  }
+  if (dtype == DType::kInt64) return OkStatus();
+  if (dtype != DType::kInt32) return InvalidArgument("it is ", dtype, ", and an integer is given");
+  const int64_t integer = *input.integer();
+  if (integer >= std::numeric_limits<int32_t>::min() &&
+      integer <= std::numeric_limits<int32_t>::max()) {
+    return OkStatus();
+  }
+  return InvalidArgument("it is ", dtype, ", and ", integer, " is beyond it");
+}
+
+StatusOr<Given> RegisterGiven(SessionCore& core, const FragmentInput& input,
+                              const fragment::TensorType& type) {
+  const DRef& ref = *input.ref();
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "its register"));
+  Given given{Given::Kind::kRegister, input.split(), core.LayoutOf(ref)};
+  Status unknown;
+  if (given.layout == nullptr) {
+    // It may be another client's, or a fragment's: then the workers tell, and it is known here.
+    unknown = KnownLayout(core, ref).status();
+    given.layout = core.LayoutOf(ref);
+  }
+  if (given.layout != nullptr) return given;
+  if (input.split() != fragment::Split::kAsPlaced) return unknown;
+  given.dtype = type.dtype;
+  if (input.own_shape().has_value()) {
+    given.shape = *input.own_shape();
+  } else if (type.IsClosed()) {
+    given.shape = Shape(type.extents);
+  } else {
+    return InvalidArgument("it is ", type.ToString(), ", and nothing says what the workers have: ",
+                           "give own_shape, or say the layout by DeclareLayout()");
+  }
+  return given;
+}
+
+StatusOr<Given> HowGiven(SessionCore& core, const FragmentInput& input,
+                         const fragment::TensorType& type) {
+  if (input.ref() != nullptr) return RegisterGiven(core, input, type);
+  if (input.tensor() == nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNumber(input, type.dtype));
+    Given given;
+    given.dtype = type.dtype;
+    return given;
+  }
+  if (input.split() == fragment::Split::kAsPlaced) {
+    return InvalidArgument("a tensor of the client's is placed nowhere yet: split it");
+  }
+  return Given{Given::Kind::kTensor, input.split(), nullptr, input.tensor()->dtype,
+               input.tensor()->shape};
+}
+
+// Whether each worker has the same of the tensor by both, whatever the meshes are called.
+bool LiesAlike(const plan::Layout& a, const plan::Layout& b) {
+  if (a.mesh().SortedRanks() != b.mesh().SortedRanks()) return false;
+  if (!a.PartialAxes().empty() || !b.PartialAxes().empty()) return false;
+  for (const Rank rank : a.mesh().ranks()) {
+    if (a.TileAt(*a.mesh().IndexOf(rank)) != b.TileAt(*b.mesh().IndexOf(rank))) return false;
+  }
+  return true;
+}
+
+StatusOr<fragment::Input> InputOf(const Given& given, const std::vector<Rank>& ranks) {
+  if (given.layout == nullptr) return fragment::Input{given.dtype, given.shape, given.split};
+  fragment::Input input{given.layout->dtype(), given.layout->shape(), given.split, *given.layout};
+  // It may lie as it is wanted, on a mesh with other names: then it stays where it is.
+  const auto placement = fragment::PlacementFor(given.split);
+  if (placement.has_value()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(plan::Mesh workers, plan::Mesh::Line(ranks));
+    const auto wanted =
+        plan::Layout::Make(input.shape, input.dtype, std::move(workers), {*placement});
+    if (wanted.ok() && *wanted != *given.layout && LiesAlike(*wanted, *given.layout)) {
+      input.split = fragment::Split::kAsPlaced;
+    }
+  }
+  return input;
+}
+
+StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind,
+                                const fragment::Signature& signature, std::vector<Given> given,
+                                const std::vector<FragmentOutput>& outputs) {
+  std::vector<Rank> ranks(static_cast<size_t>(num_workers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  fragment::CallParts parts{{}, outputs};
+  for (const Given& one : given) {
+    LOCKSTEP_ASSIGN_OR_RETURN(fragment::Input input, InputOf(one, ranks));
+    parts.inputs.push_back(std::move(input));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const fragment::PlacedCall placed,
+      fragment::PlacedCall::Make(kind, signature, ranks, parts.inputs, parts.outputs));
+  CheckedCall call;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::optional<plan::Layout>& wanted = placed.ArgumentLayout(static_cast<int>(i));
+    const bool stays =
+        !wanted.has_value() || (given[i].layout != nullptr && *given[i].layout == *wanted);
+    call.wanted.push_back(stays ? nullptr : std::make_shared<const plan::Layout>(*wanted));
+  }
+  for (int i = 0; i < signature.num_results(); ++i) {
+    // What the call does not tell is found by the workers, who have the compiled fragment.
+    call.results.push_back({nullptr, !placed.KnownShape(i, 0).has_value()});
+    if (call.results.back().is_told_by_workers) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(fragment::KnownResult known, fragment::DescribeResult(placed, i));
+    if (!known.layout.has_value()) continue;
+    call.results.back().layout = std::make_shared<const plan::Layout>(*std::move(known.layout));
+  }
+  call.encoded = fragment::EncodeCall(parts);
+  call.given = std::move(given);
+  call.outputs = outputs;
+  return call;
+}
+
+}  // namespace
+
+bool CheckedCall::Given::operator==(const Given& other) const {
+  const bool alike = layout == other.layout ||
+                     (layout != nullptr && other.layout != nullptr && *layout == *other.layout);
+  return alike && kind == other.kind && split == other.split && dtype == other.dtype &&
+         shape == other.shape;
+}
+
+bool CheckedCall::IsOf(const std::vector<Given>& other,
+                       const std::vector<FragmentOutput>& other_outputs) const {
+  return given == other &&
+         std::equal(outputs.begin(), outputs.end(), other_outputs.begin(), other_outputs.end(),
+                    [](const FragmentOutput& a, const FragmentOutput& b) {
+                      return a.combine == b.combine && a.shape == b.shape;
+                    });
+}
+
+StatusOr<std::shared_ptr<const CheckedCall>> CheckedCalls::Check(
+    SessionCore& core, fragment::Kind kind, const fragment::Signature& signature,
+    const std::vector<FragmentInput>& inputs, const std::vector<FragmentOutput>& outputs) {
+  std::vector<Given> given;
+  given.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // One that is too many is told of by PlacedCall.
+    static const fragment::TensorType any;
+    StatusOr<Given> one = HowGiven(
+        core, inputs[i], i < signature.arguments.size() ? signature.arguments[i].type : any);
+    if (!one.ok()) {
+      return Annotate(one.status(),
+                      "argument " + std::to_string(i) + " of `" + signature.function + "`");
+    }
+    given.push_back(*std::move(one));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    for (auto call = kept_.rbegin(); call != kept_.rend(); ++call) {
+      if ((*call)->IsOf(given, outputs)) return *call;
+    }
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(CheckedCall made, CheckAnew(core.facts().num_workers, kind, signature,
+                                                        std::move(given), outputs));
+  auto call = std::make_shared<const CheckedCall>(std::move(made));
+  std::lock_guard lock(mutex_);
+  if (kept_.size() >= kMost) kept_.erase(kept_.begin());
+  kept_.push_back(call);
+  return call;
+}
+
+}  // namespace lockstep::client

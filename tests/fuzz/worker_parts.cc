@@ -39,6 +39,8 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   // What killed runs have left behind.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   options_.max_registers = 1000;
+  // What a fragment is compiled to is no affair of this process.
+  options_.compiler = "/nonexistent/lockstep-compiler";
   arena_ =
       OrAbort(tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + RandomHex(8)),
                                      .capacity_bytes = size_t{16} << 20,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/fragment/abi.h"
+#include "runtime/fragment/call_codec.h"
 #include "schemas/fragment.capnp.h"
 #include "tests/fuzz/seeds.h"
 
@@ -53,6 +54,20 @@ void AddSuccess(SeedFolder& folder, const std::string& name, const std::vector<i
 }  // namespace
 
 void AddFragmentSeeds(SeedFolder& folder) {
+  using fragment::Combine;
+  using fragment::Split;
+  folder.Add("fragment_calls", "rows",
+             fragment::EncodeCall(
+                 {{{DType::kFloat64, {10, 4}, Split::kRows}, {DType::kInt64, {}, Split::kNone}},
+                  {{Combine::kRows, Shape{10}}, {Combine::kAdd, Shape{4}}}}));
+  folder.Add("fragment_calls", "placed",
+             fragment::EncodeCall(
+                 {{{DType::kFloat32,
+                    {2, 6},
+                    Split::kAsPlaced,
+                    *plan::Layout::Make({2, 6}, DType::kFloat32, *plan::Mesh::Line({2, 0, 1}),
+                                        {plan::Placement::Shard(1, {1, 0, 5})})}},
+                  {{Combine::kNone, Shape{3}}, {Combine::kColumns, Shape{2, 6}}}}));
   AddSuccess(folder, "scalar", {-1, 4}, {});
   AddSuccess(folder, "scalars", {}, {});
   AddSuccess(folder, "matrix", {-1, 4}, {4, -1});

@@ -14,6 +14,7 @@ const std::vector<Target>& Targets() {
       {"controller_liveness", TakeLivenessOfWorkers},
       {"controller_messages", TakeControllerMessages},
       {"envelope", TakeEnvelopes},
+      {"fragment_calls", ReadFragmentCall},
       {"fragments", ReadFragments},
       {"npy", ReadNpyFile},
       {"plans", LowerPlans},

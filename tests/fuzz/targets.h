@@ -21,6 +21,7 @@ void ReadConfiguration(const uint8_t* data, size_t size);
 void TakeLivenessOfWorkers(const uint8_t* data, size_t size);
 void TakeControllerMessages(const uint8_t* data, size_t size);
 void TakeEnvelopes(const uint8_t* data, size_t size);
+void ReadFragmentCall(const uint8_t* data, size_t size);
 void ReadFragments(const uint8_t* data, size_t size);
 void ReadNpyFile(const uint8_t* data, size_t size);
 void LowerPlans(const uint8_t* data, size_t size);

@@ -31,6 +31,10 @@ StatusOr<Mesh> Mesh::Make(std::vector<MeshAxis> axes, std::vector<Rank> ranks) {
   int64_t product = 1;
   for (size_t a = 0; a < axes.size(); ++a) {
     if (axes[a].name.empty()) return InvalidArgument("axis ", a, " of the mesh has no name");
+    // On the wire, it would end there.
+    if (axes[a].name.find('\0') != std::string::npos) {
+      return InvalidArgument("the name of axis ", a, " of the mesh has a zero byte");
+    }
     for (size_t b = 0; b < a; ++b) {
       if (axes[b].name != axes[a].name) continue;
       return InvalidArgument("the mesh has two axes with the name \"", axes[a].name, '"');

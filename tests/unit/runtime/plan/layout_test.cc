@@ -57,6 +57,8 @@ TEST(MeshTest, WhatIsNoMeshIsRefused) {
   };
   EXPECT_THAT(message({}, {}), HasSubstr("1 to 8 axes, not 0"));
   EXPECT_THAT(message({{"", 1}}, {0}), HasSubstr("axis 0 of the mesh has no name"));
+  EXPECT_THAT(message({{std::string("a\0b", 3), 1}}, {0}),
+              HasSubstr("the name of axis 0 of the mesh has a zero byte"));
   EXPECT_THAT(message({{"x", 1}, {"x", 1}}, {0}), HasSubstr("two axes with the name \"x\""));
   EXPECT_THAT(message({{"x", 0}}, {}), HasSubstr("has the size 0"));
   EXPECT_THAT(message({{"x", 2}}, {0, 1, 2}), HasSubstr("2 places, and 3 ranks"));

@@ -2,21 +2,16 @@
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <kj/exception.h>
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
+#include "runtime/fragment/message_bytes.h"
 #include "runtime/plan/layout_codec.h"
 #include "schemas/fragment_call.capnp.h"
 
 namespace lockstep::fragment {
 namespace {
-
-constexpr int kDeepest = 16;
-constexpr uint64_t kVisits = 4;  // of each word: everything is read once or twice
-constexpr uint64_t kLeastVisits = 4096;
 
 void WriteExtents(capnp::List<int64_t>::Builder list, const Shape& shape) {
   for (unsigned d = 0; d < list.size(); ++d) list.set(d, shape[static_cast<int>(d)]);
@@ -110,18 +105,15 @@ StatusOr<CallParts> DecodeCall(absl::Span<const std::byte> bytes, int world_size
     return InvalidArgument("the call of a fragment has ", bytes.size(),
                            " bytes: it is empty, cut off, or too large");
   }
-  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  const kj::ArrayPtr<const capnp::word> array(reinterpret_cast<const capnp::word*>(words.data()),
-                                              words.size());
-  try {
-    capnp::FlatArrayMessageReader message(array, {kVisits * words.size() + kLeastVisits, kDeepest});
-    StatusOr<CallParts> call = ReadCall(message.getRoot<wire::FragmentCall>(), world_size);
-    return call.ok() ? call : Annotate(call.status(), "the call of a fragment");
-  } catch (const kj::Exception& exception) {
-    return InvalidArgument("the call of a fragment cannot be read: ",
-                           exception.getDescription().cStr());
-  }
+  CallParts call;
+  const Status read =
+      ReadMessage<wire::FragmentCall>(bytes, [&](wire::FragmentCall::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(call, ReadCall(reader, world_size));
+        return OkStatus();
+      });
+  if (read.ok()) return call;
+  if (read.code() != StatusCode::kDataLoss) return Annotate(read, "the call of a fragment");
+  return InvalidArgument("the call of a fragment cannot be read: ", Message(read));
 }
 
 }  // namespace lockstep::fragment

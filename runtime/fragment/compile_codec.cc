@@ -2,23 +2,20 @@
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <kj/exception.h>
 
-#include <cstring>
+#include <algorithm>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "runtime/fragment/abi.h"
+#include "runtime/fragment/message_bytes.h"
 #include "runtime/fragment/signature_codec.h"
 #include "schemas/fragment.capnp.h"
 
 namespace lockstep::fragment {
 namespace {
 
-constexpr int kNesting = 16;
-// Everything is read once or twice.
-constexpr uint64_t kVisitsPerWord = 4;
-constexpr uint64_t kAlways = 4096;
 // Of a compiler's text that messages show.
 constexpr size_t kMaxTextBytes = size_t{16} << 10;
 
@@ -110,24 +107,15 @@ StatusOr<CompilerAnswer> DecodeAnswer(absl::Span<const std::byte> bytes, const s
     return DataLoss("an answer of the fragment compiler (", bytes.size(), " bytes) for ", name,
                     " cannot be read: ", why);
   };
-  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0) {
-    return unreadable("it is empty or cut off");
-  }
   if (bytes.size() > kMaxAnswerBytes) return unreadable("it is too large");
-  // Aligned, which what has been read from a file or pipe need not be.
-  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  const kj::ArrayPtr<const capnp::word> array(reinterpret_cast<const capnp::word*>(words.data()),
-                                              words.size());
-  try {
-    capnp::FlatArrayMessageReader message(array,
-                                          {kVisitsPerWord * words.size() + kAlways, kNesting});
-    StatusOr<CompilerAnswer> answer = ReadAnswer(message.getRoot<wire::CompileAnswer>(), name);
-    if (!answer.ok()) return unreadable(Message(answer.status()));
-    return answer;
-  } catch (const kj::Exception& exception) {
-    return unreadable(exception.getDescription().cStr());
-  }
+  std::optional<CompilerAnswer> answer;
+  const Status read =
+      ReadMessage<wire::CompileAnswer>(bytes, [&](wire::CompileAnswer::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(answer, ReadAnswer(reader, name));
+        return OkStatus();
+      });
+  if (!read.ok()) return unreadable(Message(read));
+  return *std::move(answer);
 }
 
 }  // namespace lockstep::fragment

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/cli/terminal.h"
@@ -57,6 +58,13 @@ void Collect(const std::string& help, std::vector<std::string>& examples,
     Collect(help_of(name), examples,
             [&](const std::string& below) { return help_of(name + " " + below); });
   }
+}
+
+// Whether it starts or ends clusters, or counts what there was since the start of one. The other
+// examples share a cluster.
+bool NeedsClustersOfItsOwn(const std::string& example) {
+  return example.starts_with("lockstep up") || example.starts_with("lockstep down") ||
+         example.starts_with("lockstep sessions end");
 }
 
 class HelpExamplesTest : public CliTest {
@@ -155,17 +163,21 @@ TEST_F(HelpExamplesTest, Work) {
   };
   Collect(help_of(""), examples, help_of);
   EXPECT_GE(examples.size(), 20u);
+  std::string endpoint;  // of the demo; empty: there is none
   for (std::string example : examples) {
     SCOPED_TRACE(example);
     EXPECT_TRUE(example.starts_with("lockstep "));
     const bool is_up = example.starts_with("lockstep up");
+    if (NeedsClustersOfItsOwn(example) && !std::exchange(endpoint, "").empty()) {
+      EXPECT_EQ(Run({"down", "--all"}).code, 0);
+    }
     if (is_up && example.find("--detach") == std::string::npos) {
       RunForeground(example);
       continue;
     }
     if (!is_up) {
       const std::string some_endpoint = "tcp://127.0.0.1:7000";
-      const std::string endpoint = StartDemo();
+      if (endpoint.empty()) endpoint = StartDemo();
       const size_t at = example.find(some_endpoint);
       if (at != std::string::npos) example.replace(at, some_endpoint.size(), endpoint);
     }
@@ -179,8 +191,12 @@ TEST_F(HelpExamplesTest, Work) {
       const Result result = RunProgram(Shell(example));
       EXPECT_EQ(result.code, 0) << result.output;
     }
-    EXPECT_EQ(Run({"down", "--all"}).code, 0);
+    if (NeedsClustersOfItsOwn(example)) {
+      EXPECT_EQ(Run({"down", "--all"}).code, 0);
+      endpoint.clear();
+    }
   }
+  EXPECT_EQ(Run({"down", "--all"}).code, 0);
 }
 
 }  // namespace

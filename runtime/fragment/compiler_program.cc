@@ -65,17 +65,34 @@ struct Connection {
   }
 };
 
+struct Limits {
+  uint64_t memory_bytes = 0;  // of address space; 0: any
+  uint64_t cpu_seconds = 0;
+};
+
+Limits LimitsOf(const CompilerOptions& options, Deadline deadline) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(deadline.Remaining()).count();
+  // It may have threads.
+  return {options.memory_bytes, 4 * static_cast<uint64_t>(std::clamp<int64_t>(seconds, 1, 86'400))};
+}
+
+// It sets limits itself, too, and would take lower ones than these if it were not told.
+void Tell(const Limits& limits, std::vector<std::string>& arguments) {
+  const uint64_t bytes = limits.memory_bytes > 0 ? limits.memory_bytes : RLIM_INFINITY;
+  arguments.push_back("--memory-bytes=" + std::to_string(bytes));
+  arguments.push_back("--cpu-seconds=" + std::to_string(limits.cpu_seconds));
+}
+
 // Before anything is parsed: the child has not been told the request yet.
-void Limit(pid_t pid, uint64_t memory_bytes, Deadline deadline) {
+void Limit(pid_t pid, const Limits& limits) {
   const auto limit = [&](auto resource, uint64_t value) {
     const rlimit both{value, value};
     prlimit(pid, resource, &both, nullptr);
   };
-  if (memory_bytes > 0) limit(RLIMIT_AS, memory_bytes);
+  if (limits.memory_bytes > 0) limit(RLIMIT_AS, limits.memory_bytes);
   limit(RLIMIT_CORE, 0);
-  // Ends it also where this process is gone by then. It may have threads.
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(deadline.Remaining()).count();
-  limit(RLIMIT_CPU, 4 * static_cast<uint64_t>(std::clamp<int64_t>(seconds, 1, 86'400)));
+  // Ends it also where this process is gone by then.
+  limit(RLIMIT_CPU, limits.cpu_seconds);
   std::ofstream("/proc/" + std::to_string(pid) + "/oom_score_adj") << 1000;
 }
 
@@ -109,7 +126,8 @@ class Exchange {
                                  {err_.ours.get(), POLLIN, 0},
                                  {patience.give_up_fd, POLLIN, 0}}};
       const int count = poll(set.data(), set.size(), patience.deadline.RemainingMillis());
-      if (count == 0) return DeadlineExceeded("took too long");
+      // Also of one that always has something to say.
+      if (patience.deadline.Expired()) return DeadlineExceeded("took too long");
       if (count < 0) {
         if (errno == EINTR) continue;
         return Internal("poll: ", std::strerror(errno));
@@ -209,7 +227,9 @@ StatusOr<CompilerIdentity> CompilerProgram::Describe(Patience patience) const {
 
 StatusOr<std::string> CompilerProgram::Compile(const std::string& request, const std::string& name,
                                                Patience patience) const {
-  return Run(options_.arguments, request, name, patience);
+  std::vector<std::string> arguments = options_.arguments;
+  Tell(LimitsOf(options_, patience.deadline), arguments);
+  return Run(arguments, request, name, patience);
 }
 
 StatusOr<std::string> CompilerProgram::Run(const std::vector<std::string>& arguments,
@@ -228,7 +248,7 @@ StatusOr<std::string> CompilerProgram::Run(const std::vector<std::string>& argum
   StatusOr<ChildProcess> child = ChildProcess::Spawn(options);
   if (!child.ok()) return NotAvailable(child.status());
   exchange.CloseTheirs();
-  Limit(child->pid(), options_.memory_bytes, patience.deadline);
+  Limit(child->pid(), LimitsOf(options_, patience.deadline));
 
   const Status end = exchange.Run(*child, patience);
   if (!end.ok()) {

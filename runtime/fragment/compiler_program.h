@@ -21,7 +21,7 @@ namespace lockstep::fragment {
 struct CompilerOptions {
   // Where the program is; empty: $LOCKSTEP_COMPILER, or beside this program, or in PATH.
   std::string program;
-  // Of its command line.
+  // Of its command line. With a request come --memory-bytes and --cpu-seconds.
   std::vector<std::string> arguments = {};
   // The most address space that it takes; 0: any.
   uint64_t memory_bytes = uint64_t{4} << 30;

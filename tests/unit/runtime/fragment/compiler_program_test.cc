@@ -89,6 +89,21 @@ TEST_F(CompilerProgramTest, OneThatHangsIsKilledAtTheDeadline) {
             DeadlineExceeded("f.mlir: the fragment compiler took too long, and was killed"));
 }
 
+TEST_F(CompilerProgramTest, OneThatNeverFallsSilentIsKilledAtTheDeadline) {
+  const auto began = Deadline::Clock::now();
+  const Status status = Compile("chatter", {Deadline::After(milliseconds(50))}).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  EXPECT_LT(Deadline::Clock::now() - began, seconds(3)) << "before its processor time is used up";
+}
+
+// Its own limits are lower than what may be asked for.
+TEST_F(CompilerProgramTest, ItIsToldWhatItMayUse) {
+  const auto arguments = Compile("arguments", {Deadline::After(seconds(100))}, uint64_t{8} << 30);
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_THAT(*arguments, HasSubstr("--memory-bytes=8589934592\n--cpu-seconds=400\n"));
+  EXPECT_THAT(*Compile("arguments"), HasSubstr("--memory-bytes=18446744073709551615\n"));
+}
+
 TEST_F(CompilerProgramTest, OneThatIsGivenUpIsKilledAtOnce) {
   int given_up[2];
   ASSERT_EQ(pipe(given_up), 0);

@@ -97,7 +97,7 @@ void Answer(const std::string& fragment, const Arguments& arguments, bool wants_
   capnp::writeMessageToFd(STDOUT_FILENO, message);
 }
 
-int Run(const Arguments& arguments) {
+int Run(const Arguments& arguments, int argc, char** argv) {
   capnp::StreamFdMessageReader message(STDIN_FILENO);
   const auto request = message.getRoot<wire::CompileRequest>();
   const auto data = request.getFragment();
@@ -117,6 +117,13 @@ int Run(const Arguments& arguments) {
   if (fragment == "environment") {
     for (char** variable = environ; *variable != nullptr; ++variable) std::puts(*variable);
     return 0;
+  }
+  if (fragment == "arguments") {
+    for (int i = 1; i < argc; ++i) std::puts(argv[i]);
+    return 0;
+  }
+  if (fragment == "chatter") {
+    for (;;) std::fprintf(stderr, "still at it\n");
   }
   if (fragment == "memory") {
     // Used, so that it is not left out.
@@ -148,5 +155,5 @@ int main(int argc, char** argv) {
     std::printf("%s\ncpu\n+all\n", arguments.version.c_str());
     return 0;
   }
-  return lockstep::Run(arguments);
+  return lockstep::Run(arguments, argc, argv);
 }

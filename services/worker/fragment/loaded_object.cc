@@ -215,7 +215,9 @@ StatusOr<std::vector<std::optional<Shape>>> LoadedObject::ResultShapes(
                                                      type.extents.size()));
     at += type.ndim();
     const auto dims = shape.dims();
-    if (std::find(dims.begin(), dims.end(), fragment::kOpen) != dims.end()) {
+    const bool is_open = std::find(dims.begin(), dims.end(), fragment::kOpen) != dims.end();
+    // Of one whose size is known, -1 is what was computed, and refused like any other such number.
+    if (is_open && !signature_.results[i].sizes_known) {
       shapes.emplace_back(std::nullopt);
       continue;
     }

@@ -29,12 +29,12 @@ enum Mode : int64_t {
   kAllocateAndRelease = 6,
 };
 
-fragment::Compiled Compiled(const std::string& object) {
+fragment::Compiled Compiled(const std::string& object, bool sizes_known = true) {
   using fragment::kOpen;
   fragment::Compiled compiled;
   compiled.signature = {"sum",
                         {{{DType::kInt64, {}, true}}, {{DType::kFloat64, {kOpen}}}},
-                        {{{DType::kFloat64, {kOpen}}, true}}};
+                        {{{DType::kFloat64, {kOpen}}, sizes_known}}};
   const auto* const bytes = reinterpret_cast<const std::byte*>(object.data());
   compiled.object.assign(bytes, bytes + object.size());
   return compiled;
@@ -103,8 +103,13 @@ TEST_F(LoadedObjectTest, TellsShapesAheadWhereItCan) {
   const auto object = MustLoad(TestObject());
   EXPECT_THAT(*object->ResultShapes(Arguments(kSum, 4).tensors, Resources()),
               testing::ElementsAre(Shape{1}));
-  EXPECT_THAT(*object->ResultShapes(Arguments(kAllocate, 4).tensors, Resources()),
+  const auto unknown = LoadedObject::Load(Compiled(TestObject(), /*sizes_known=*/false));
+  ASSERT_TRUE(unknown.ok()) << unknown.status();
+  EXPECT_THAT(*(*unknown)->ResultShapes(Arguments(kAllocate, 4).tensors, Resources()),
               testing::ElementsAre(std::nullopt));
+  // A size that it has computed, of a number that it was given, say.
+  EXPECT_EQ(object->ResultShapes(Arguments(kAllocate, 4).tensors, Resources()).status(),
+            InvalidArgument("result 0 of `sum`: shape [-1] has a negative extent"));
   EXPECT_EQ(object->ResultShapes(Arguments(kDivideByZero, 4).tensors, Resources()).status().code(),
             StatusCode::kInvalidArgument);
 }

@@ -5,22 +5,29 @@
 namespace lockstep::worker {
 
 Status SessionFragments::Grant(const fragment::ObjectKey& key, const std::string& name) {
-  if (entries_.contains(key)) return OkStatus();
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) {
+    ++found->second.unfinished;
+    return OkStatus();
+  }
   if (entries_.size() >= kMost) {
     return ResourceExhausted(name, " is not compiled: the session has ", kMost,
                              " fragments already; a reset forgets them");
   }
-  entries_[key].name = name;
+  entries_[key] = {name, nullptr, 1};
   return OkStatus();
 }
 
 void SessionFragments::Finish(const fragment::ObjectKey& key,
                               std::shared_ptr<const LoadedObject> object) {
   const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  --found->second.unfinished;
   // What has been there stays.
-  if (found == entries_.end() || found->second.object != nullptr) return;
+  if (found->second.object != nullptr) return;
   if (object == nullptr) {
-    entries_.erase(found);
+    // Another may be under way.
+    if (found->second.unfinished == 0) entries_.erase(found);
     return;
   }
   bytes_ += object->size_bytes();

@@ -24,11 +24,13 @@ class SessionFragments {
   struct Entry {
     std::string name;                            // what messages call it
     std::shared_ptr<const LoadedObject> object;  // null: it is being compiled
+    int unfinished = 0;                          // grants whose end is yet to come
   };
 
   // It is granted. One that is here stays as it is. kResourceExhausted: it is one too many.
   Status Grant(const fragment::ObjectKey& key, const std::string& name);
-  // A grant has come to its end: it can be executed, or (null) not.
+  // A grant has come to its end: it can be executed, or (null) not. Of several at once, one that
+  // ends well is enough.
   void Finish(const fragment::ObjectKey& key, std::shared_ptr<const LoadedObject> object);
 
   // One that can be executed; valid until the next call that is not const. kFailedPrecondition:

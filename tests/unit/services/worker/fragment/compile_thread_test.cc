@@ -112,5 +112,23 @@ TEST(SessionFragmentsTest, OnlyWhatWasGrantedIsFound) {
   EXPECT_EQ(fragments.bytes(), 0u);
 }
 
+// Two threads of a client may compile the same, of which one runs into a limit.
+TEST(SessionFragmentsTest, OneOfTwoGrantsIsEnough) {
+  const FakeCompiler fake;
+  ObjectCache cache(CacheOptions(fake));
+  const fragment::CompileWork work = FakeCompiler::Work("sum");
+  const auto object = cache.Get(work);
+  ASSERT_TRUE(object.ok()) << object.status();
+  const fragment::ObjectKey key = fragment::KeyOf(work.fragment);
+
+  SessionFragments fragments;
+  ASSERT_TRUE(fragments.Grant(key, "f.mlir").ok());
+  ASSERT_TRUE(fragments.Grant(key, "f.mlir").ok());
+  fragments.Finish(key, nullptr);
+  EXPECT_THAT(Message(fragments.Find(key).status()), HasSubstr("f.mlir is still being compiled"));
+  fragments.Finish(key, *object);
+  EXPECT_TRUE(fragments.Find(key).ok());
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -61,8 +61,12 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
   LOCKSTEP_RETURN_IF_ERROR(CheckRole(sender, reader.which()));
   if (HasLongAnswer(reader.which())) LOCKSTEP_RETURN_IF_ERROR(parts_.unread.CheckRoom(client));
   switch (reader.which()) {
-    case wire::ClientMessage::BATCH:
-      return parts_.commands.HandleBatch(client, reader.getBatch(), message);
+    case wire::ClientMessage::BATCH: {
+      const auto batch = reader.getBatch();
+      LOCKSTEP_RETURN_IF_ERROR(
+          parts_.grants.CheckFree(SessionId(batch.getSession()), RequestId(batch.getRequest())));
+      return parts_.commands.HandleBatch(client, batch, message);
+    }
     case wire::ClientMessage::OPEN_SESSION:
     case wire::ClientMessage::RESUME_SESSION:
     case wire::ClientMessage::ATTACH_SESSION:
@@ -70,8 +74,12 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
           {client, sender == nullptr ? std::nullopt : std::optional<control::Identity>(*sender)},
           message[0], TimeoutMillis(reader));
       return OkStatus();
-    case wire::ClientMessage::NAME_REGISTER:
-      return parts_.commands.HandleName(client, reader.getNameRegister());
+    case wire::ClientMessage::NAME_REGISTER: {
+      const auto name = reader.getNameRegister();
+      LOCKSTEP_RETURN_IF_ERROR(
+          parts_.grants.CheckFree(SessionId(name.getSession()), RequestId(name.getRequest())));
+      return parts_.commands.HandleName(client, name);
+    }
     case wire::ClientMessage::COMPILE_FRAGMENT:
       return parts_.grants.HandleCompile(client, sender, reader.getCompileFragment(), message);
     case wire::ClientMessage::DETACH_SESSION:

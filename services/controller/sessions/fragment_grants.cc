@@ -58,6 +58,11 @@ Status FragmentGrants::CheckRoom(SessionId session, size_t bytes) {
                            " bytes under way to the compilers already: wait for an answer");
 }
 
+Status FragmentGrants::CheckFree(SessionId session, RequestId request) const {
+  if (loading_.empty() || !loading_.contains({session, request})) return OkStatus();
+  return InvalidArgument("request ", request, " is a fragment's, which is under way");
+}
+
 Status FragmentGrants::HandleCompile(const control::PeerName& client,
                                      const control::Identity* sender,
                                      wire::CompileFragment::Reader compile,
@@ -71,6 +76,7 @@ Status FragmentGrants::HandleCompile(const control::PeerName& client,
   if (request == SessionEntry::kEndRequest || request == RequestId()) {
     return InvalidArgument("request ", request, " is none of a client's");
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckFree(session->id, request));
   const control::Frame& source = message[1];
   const TimePoint now = tools_.clock.Now();
   session->last_heard = now;

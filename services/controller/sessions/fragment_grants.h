@@ -45,6 +45,9 @@ class FragmentGrants {
   // for no session of the client's.
   Status HandleCompile(const control::PeerName& client, const control::Identity* sender,
                        wire::CompileFragment::Reader compile, const control::Message& message);
+  // kInvalidArgument: workers have yet to answer a request of that number. What they say to another
+  // of the same number would be taken for their answer to it.
+  Status CheckFree(SessionId session, RequestId request) const;
   // `rank` has answered a request, which may have been one of these.
   void NoteReply(SessionId session, RequestId request, Rank rank);
 

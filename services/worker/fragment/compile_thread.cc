@@ -16,6 +16,15 @@ CompileThread::~CompileThread() {
 
 void CompileThread::Add(CompileJob job) {
   std::lock_guard lock(mutex_);
+  if (const auto waiting = waiting_.find(job.session); waiting != waiting_.end()) {
+    size_t bytes = job.work.fragment.source().size();
+    for (const CompileJob& other : waiting->second) bytes += other.work.fragment.source().size();
+    if (waiting->second.size() >= kMostWaiting || bytes > kMostWaitingBytes) {
+      return Finish(job, ResourceExhausted(job.work.fragment.name(),
+                                           " is not compiled: ", waiting->second.size(),
+                                           " fragments of its session ", "wait for the compiler"));
+    }
+  }
   waiting_[job.session].push_back(std::move(job));
   changed_.notify_one();
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -42,12 +43,18 @@ struct CompiledJob {
 // load while nothing is done.
 class CompileThread {
  public:
+  // Of one session, what waits: the controller lets no more through, unless its client plays
+  // tricks.
+  static constexpr size_t kMostWaiting = 64;
+  static constexpr size_t kMostWaitingBytes = size_t{16} << 20;
+
   explicit CompileThread(const ObjectCacheOptions& options) : cache_(options) {}
   // What is compiled is given up.
   ~CompileThread();
   CompileThread(const CompileThread&) = delete;
   CompileThread& operator=(const CompileThread&) = delete;
 
+  // One that is too many is answered with kResourceExhausted.
   void Add(CompileJob job);
   // Those of the session are answered with kAborted: it goes on without them.
   void GiveUp(SessionId session);

@@ -109,6 +109,19 @@ TEST_F(FragmentGrantsTest, WhatWorkersHaveNotAnsweredIsBounded) {
   EXPECT_THAT(ToAllWorkers(), ElementsAre(HasSubstr("load")));
 }
 
+// Else what counts could be made to count as one, or as answered.
+TEST_F(FragmentGrantsTest, ANumberThatIsUnderWayIsNotUsedAgain) {
+  StartReady();
+  const SessionId id = Open("c");
+  ASSERT_TRUE(Compile(id, 7).ok());
+  Forget();
+  EXPECT_EQ(Compile(id, 7).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Batch("c", id, 1, 7).code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(ToAllWorkers(), IsEmpty());
+  ReplyAll(id, 7);
+  EXPECT_TRUE(Compile(id, 7).ok());
+}
+
 TEST_F(FragmentGrantsTest, AFailedSessionIsToldItsFailure) {
   StartReady();
   const SessionId id = Open("c");

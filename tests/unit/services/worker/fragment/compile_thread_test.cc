@@ -83,6 +83,26 @@ TEST_F(CompileThreadTest, SessionsTakeTurns) {
   EXPECT_EQ(order, (std::vector<uint64_t>{20, 30, 21}));
 }
 
+TEST_F(CompileThreadTest, WhatWaitsIsBounded) {
+  thread_.Add(Job(1, 0, "hang"));
+  for (uint64_t i = 1; i < CompileThread::kMostWaiting + 3; ++i) thread_.Add(Job(1, i, "hang"));
+  // The first may be waiting, too, or be compiled.
+  const std::vector<CompiledJob> refused = Take(2);
+  EXPECT_EQ(refused.back().request, RequestId(CompileThread::kMostWaiting + 2));
+  for (const CompiledJob& done : refused) {
+    EXPECT_EQ(done.object.status().code(), StatusCode::kResourceExhausted) << done.object.status();
+  }
+  // Another session is not concerned.
+  thread_.Add(Job(2, 7, "sum"));
+  thread_.GiveUp(SessionId(1));
+  bool is_other_done = false;
+  while (!is_other_done) {
+    for (const CompiledJob& done : Take(1)) {
+      is_other_done = is_other_done || (done.session == SessionId(2) && done.object.ok());
+    }
+  }
+}
+
 TEST(SessionFragmentsTest, OnlyWhatWasGrantedIsFound) {
   const FakeCompiler fake;
   ObjectCache cache(CacheOptions(fake));

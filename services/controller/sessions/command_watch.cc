@@ -45,8 +45,9 @@ void CommandWatch::Look() {
     if (member.state != Membership::State::kReady) continue;
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
     NoteTime(rank, member, activity);
-    FailIfOverdue(rank, activity);
+    // Before that which may abort it for the first time.
     RepeatAbort(rank, activity);
+    FailIfOverdue(rank, activity);
     TellIfStuck(rank, activity);
     TellIfEnded(rank, activity);
   }
@@ -101,8 +102,10 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
 }
 
 void CommandWatch::RepeatAbort(Rank rank, const WorkerActivity& activity) {
-  // A rank that has heard the abort leaves its collective at once.
-  const bool may_wait = activity.kind == WorkerActivity::Kind::kCollective &&
+  // A rank that has heard the abort leaves its collective at once, and a fragment's loop. Functions
+  // that do not ask whether they are wanted are told in vain, which is no harm.
+  const bool may_wait = (activity.kind == WorkerActivity::Kind::kCollective ||
+                         activity.kind == WorkerActivity::Kind::kCommand) &&
                         activity.since >= tools_.options.heartbeat_interval;
   if (!may_wait) return;
   const SessionEntry* const session = sessions_.Find(activity.session);

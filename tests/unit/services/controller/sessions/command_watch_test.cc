@@ -42,7 +42,8 @@ TEST_F(CommandWatchTest, SessionFailsWhenACommandTakesLongerThanItMay) {
                                     "(node:101) has been executing it for 2100 ms")));
   EXPECT_THAT(Aborts(), ElementsAre(HasSubstr("1.0 from 3")));
   parts().command_watch.Look();
-  EXPECT_THAT(Aborts(), IsEmpty());
+  EXPECT_THAT(ToClient("c"), IsEmpty());
+  EXPECT_THAT(Aborts(), ElementsAre(HasSubstr("(rank 1)"))) << "it alone is told again";
 }
 
 TEST_F(CommandWatchTest, CollectivesAndCommandsFromBeforeAResetAreNotOverdue) {
@@ -92,6 +93,14 @@ TEST_F(RepeatedAbortsTest, RankThatStaysInAnAbortedCollectiveIsToldAgain) {
   EXPECT_THAT(Repeated(), IsEmpty());
 }
 
+// It may be a fragment that loops for ever.
+TEST_F(RepeatedAbortsTest, RankThatStaysInAnAbortedCommandIsToldAgain) {
+  Fail(1, id_, 3, "boom");
+  StayIn(4);
+  liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCommand;
+  EXPECT_THAT(Repeated(), ElementsAre("1.0 from 3: boom (rank 0)"));
+}
+
 TEST_F(RepeatedAbortsTest, WhatIsNotAbortedOrHasJustBegunIsNot) {
   StayIn(4);
   EXPECT_THAT(Repeated(), IsEmpty()) << "it has not failed";
@@ -100,9 +109,6 @@ TEST_F(RepeatedAbortsTest, WhatIsNotAbortedOrHasJustBegunIsNot) {
   EXPECT_THAT(Repeated(), IsEmpty()) << "what comes before a failure is executed";
   StayIn(4, 499ms);
   EXPECT_THAT(Repeated(), IsEmpty()) << "it may have heard the abort and be about to end";
-  StayIn(4);
-  liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCommand;
-  EXPECT_THAT(Repeated(), IsEmpty()) << "no abort ends it";
   StayIn(4);
   liveness_.heard[0].activity.session = SessionId(9);
   EXPECT_THAT(Repeated(), IsEmpty());

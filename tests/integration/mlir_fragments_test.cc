@@ -13,7 +13,6 @@
 
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
-#include "tests/integration/examples/program.h"
 #include "tests/support/files.h"
 
 namespace lockstep::testing {
@@ -314,21 +313,6 @@ func.func @large(%x: tensor<?xf64>, %rows: i64) -> f64 {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(Message(status), HasSubstr("`large` wants 8 GiB"));
   EXPECT_OK(session_->Reset());
-}
-
-// examples/fragments. As many images are recognized whatever the number of workers: sums that are
-// rounded otherwise do not change which class fits best.
-TEST(LeastSquaresTest, RecognizesAsManyDigitsWithAnyNumberOfWorkers) {
-  const std::string compiler = std::filesystem::absolute(kCompiler);
-  ASSERT_EQ(setenv("LOCKSTEP_COMPILER", compiler.c_str(), 1), 0);
-  for (const char* const workers : {"1", "3"}) {
-    const support::ScratchDirectory scratch;
-    const auto result =
-        examples::RunProgram(scratch, "examples/fragments/least_squares", {"--workers", workers});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->exit_code, 0) << result->output;
-    EXPECT_THAT(result->output, HasSubstr("held-out images recognized by "));
-  }
 }
 
 }  // namespace

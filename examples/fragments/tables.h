@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/control/value.h"
+#include "runtime/client/session.h"
 
 namespace lockstep::examples::fragments {
 

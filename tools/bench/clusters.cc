@@ -49,17 +49,18 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers) {
   return local::LocalCluster::Start(options);
 }
 
-StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& settings,
-                                                             int workers) {
+StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& settings, int workers,
+                                                             std::vector<std::string> more) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string tool,
                             FindProgram("lockstep", "LOCKSTEP_CLI", "tools/cli"));
   // From here on the destructor takes down what came up.
   std::unique_ptr<ServiceCluster> cluster(new ServiceCluster(tool, settings.scratch));
   const auto start = Deadline::Clock::now();
+  std::vector<std::string> arguments = {
+      "up", "--detach", "--name", kName, "--workers", std::to_string(workers), "--output", "json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string output,
-                            RunProgram(Command(tool, settings.scratch,
-                                               {"up", "--detach", "--name", kName, "--workers",
-                                                std::to_string(workers), "--output", "json"})));
+                            RunProgram(Command(tool, settings.scratch, std::move(arguments))));
   cluster->start_time_ = Deadline::Clock::now() - start;
   try {
     const auto facts = nlohmann::json::parse(output);
@@ -80,6 +81,21 @@ StatusOr<Session> ServiceCluster::Connect() const {
   options.name = kName;
   options.timeout = kPatience;
   return Session::Connect(options);
+}
+
+StatusOr<std::vector<std::string>> ServiceCluster::WorkerMetrics() const {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string output,
+      RunProgram(Command(tool_, scratch_, {"status", "--name", kName, "--output", "json"})));
+  std::vector<std::string> endpoints;
+  try {
+    for (const auto& worker : nlohmann::json::parse(output).at("workers")) {
+      endpoints.push_back(worker.at("metrics").get<std::string>());
+    }
+  } catch (const nlohmann::json::exception& exception) {
+    return Internal("`lockstep status` printed no JSON that can be used: ", exception.what());
+  }
+  return endpoints;
 }
 
 Status ServiceCluster::Down() {

@@ -32,12 +32,16 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers);
 // own directory, so that clusters of the user's are neither seen nor touched.
 class ServiceCluster {
  public:
-  static StatusOr<std::unique_ptr<ServiceCluster>> Up(const Settings& settings, int workers);
+  // `more`: arguments of `lockstep up`.
+  static StatusOr<std::unique_ptr<ServiceCluster>> Up(const Settings& settings, int workers,
+                                                      std::vector<std::string> more = {});
   ServiceCluster(const ServiceCluster&) = delete;
   ServiceCluster& operator=(const ServiceCluster&) = delete;
   ~ServiceCluster();
 
   StatusOr<Session> Connect() const;
+  // Where each worker serves its metrics, in rank order.
+  StatusOr<std::vector<std::string>> WorkerMetrics() const;
   pid_t controller_pid() const { return controller_pid_; }
   const std::vector<pid_t>& worker_pids() const { return worker_pids_; }
   // From typing `lockstep up --detach` to its end, when all workers are ready.

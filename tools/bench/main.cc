@@ -28,7 +28,7 @@ struct Row {
 constexpr char kFaults[] = "faults";
 constexpr char kGpu[] = "gpu";
 
-constexpr std::array<Row, 14> kRows = {{
+constexpr std::array<Row, 15> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
@@ -39,6 +39,8 @@ constexpr std::array<Row, 14> kRows = {{
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
     {"bulk", "the same where they share no memory", MeasureBulk},
     {"plan", "tensors from one layout to another", MeasurePlan},
+    {"fragments", "pieces of programs that workers compile, beside NumPy and Dask",
+     MeasureFragments},
     {"idle", "processor and memory of a cluster that is not used", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
     {kGpu, "what a GPU worker costs, beside CUDA and NCCL; only with --only gpu", MeasureGpu},

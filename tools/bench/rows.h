@@ -34,6 +34,11 @@ Status MeasurePlan(const Settings& settings, Report& report);
 // Of the same row: exchanges that are done together, and beside calls.
 Status MeasureGroupedExchanges(const Settings& settings, Session& session, Report& report);
 Status MeasureOverlap(const Settings& settings, Report& report);
+// Pieces of programs that workers compile: calls of them, and what is computed.
+Status MeasureFragments(const Settings& settings, Report& report);
+// Of the same row: iterations beside NumPy and Dask, and what crosses between workers.
+Status MeasureFragmentIterations(const Settings& settings, Report& report);
+Status MeasureFragmentBytes(const Settings& settings, Report& report);
 // What an unused cluster costs, and what it keeps after it was used.
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.

@@ -2,7 +2,7 @@
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
 # tools/dev setup: the distribution's packages, the wheels of tvm-ffi and clang-tidy, a digest for Bazel of what is
 # compiled with; with
-# --cuda, a CUDA toolkit; with --fragments, MLIR; with --deployments, what packages, images and jobs are tried with; with
+# --cuda, a CUDA toolkit; with --fragments, MLIR; with --rivals, Dask; with --deployments, what packages, images and jobs are tried with; with
 # --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
 
@@ -10,11 +10,12 @@ DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"
 readonly DEPS
 
 cmd_setup() {
-  local packages cuda=no fragments=no deployments=no kubernetes=no
+  local packages cuda=no fragments=no rivals=no deployments=no kubernetes=no
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --cuda) cuda=yes ;;
       --fragments) fragments=yes ;;
+      --rivals) rivals=yes ;;
       --deployments) deployments=yes ;;
       --kubernetes) kubernetes=yes ;;
       *) usage_error "setup: unknown argument: $1" ;;
@@ -33,6 +34,7 @@ cmd_setup() {
   install_wheel tvm_ffi
   install_wheel clang_tidy
   [[ "$cuda" == no ]] || install_cuda
+  [[ "$rivals" == no ]] || install_dask
   [[ "$kubernetes" == no ]] || install_kubernetes
   write_bazel_settings "$packages"
 }
@@ -121,6 +123,13 @@ install_cuda() {
   cmp -s "$requirements" "$target/wheels.txt" && return 0
   step "Fetching a CUDA toolkit (300 MB)" unpack_wheels "$requirements" "$target" ||
     die "the CUDA toolkit could not be fetched (LOCKSTEP_CUDA=no does without, and skips the tests on fake GPUs)"
+}
+
+# Beside NumPy, which is among the packages of fragments.
+install_dask() {
+  local requirements="$ROOT/tools/dev.d/dask.txt" target="$DEPS/dask"
+  cmp -s "$requirements" "$target/wheels.txt" && return 0
+  step "Fetching Dask (5 MB)" unpack_wheels "$requirements" "$target" || die "Dask could not be fetched"
 }
 
 # Prints the directory of a toolkit that was not unpacked by us; fails if there is none.

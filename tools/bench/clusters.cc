@@ -89,12 +89,14 @@ StatusOr<std::vector<std::string>> ServiceCluster::WorkerMetrics() const {
       RunProgram(Command(tool_, scratch_, {"status", "--name", kName, "--output", "json"})));
   std::vector<std::string> endpoints;
   try {
-    for (const auto& worker : nlohmann::json::parse(output).at("workers")) {
+    const auto status = nlohmann::json::parse(output);
+    for (const auto& worker : status.at("workers")) {
       endpoints.push_back(worker.at("metrics").get<std::string>());
     }
   } catch (const nlohmann::json::exception& exception) {
     return Internal("`lockstep status` printed no JSON that can be used: ", exception.what());
   }
+  if (endpoints.empty()) return Internal("`lockstep status` has told of no worker");
   return endpoints;
 }
 

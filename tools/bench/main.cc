@@ -27,6 +27,7 @@ struct Row {
 
 constexpr char kFaults[] = "faults";
 constexpr char kGpu[] = "gpu";
+constexpr char kFragments[] = "fragments";
 
 constexpr std::array<Row, 15> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
@@ -39,7 +40,8 @@ constexpr std::array<Row, 15> kRows = {{
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
     {"bulk", "the same where they share no memory", MeasureBulk},
     {"plan", "tensors from one layout to another", MeasurePlan},
-    {"fragments", "pieces of programs that workers compile, beside NumPy and Dask",
+    {kFragments,
+     "pieces of programs that workers compile, beside NumPy and Dask; only with --only fragments",
      MeasureFragments},
     {"idle", "processor and memory of a cluster that is not used", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
@@ -115,9 +117,10 @@ int Run(Command& command) {
   for (const Row& row : kRows) {
     const auto& only = command.only;
     const bool named = std::find(only.begin(), only.end(), row.name) != only.end();
-    // Faults alone, or everything but them; GPUs are not everywhere.
+    // Faults alone, or everything but them; GPUs are not everywhere, and Dask takes its time.
     const std::string name = row.name;
-    const bool by_itself = command.faults ? name == kFaults : name != kFaults && name != kGpu;
+    const bool by_itself =
+        command.faults ? name == kFaults : name != kFaults && name != kGpu && name != kFragments;
     const bool wanted = only.empty() ? by_itself : named;
     if (!wanted) continue;
     all_measured = Measure(row, command, report) && all_measured;

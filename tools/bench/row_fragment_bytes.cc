@@ -6,6 +6,7 @@
 #include <chrono>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,19 +58,27 @@ PageRankInputs DrawGraph() {
           {HostTensor{DType::kFloat64, Shape(), std::string(sizeof(double), 0)}}};
 }
 
-// Bytes that crossed between workers so far, as their metrics count them.
+// Bytes that a line of a worker's metrics tells of, if it is about what went to other workers.
+double BytesSent(const std::string& line) {
+  // Between the client and worker-0.
+  if (line.find("backend=\"socket\"") != std::string::npos) return 0;
+  constexpr std::string_view kBus = "lockstep_transfer_bus_bytes_total{";
+  // Where tiles move, the size is what is sent, and the bus formula, which is for equal parts, is
+  // not.
+  constexpr std::string_view kTiles = "lockstep_transfer_bytes_total{operation=\"all_to_all\"";
+  const bool is_of_tiles = line.find("operation=\"all_to_all\"") != std::string::npos;
+  const bool counts = is_of_tiles ? line.rfind(kTiles, 0) == 0 : line.rfind(kBus, 0) == 0;
+  return counts ? std::stod(line.substr(line.rfind(' ') + 1)) : 0;
+}
+
+// Bytes that crossed between workers so far.
 StatusOr<double> BytesCrossed(const std::vector<std::string>& endpoints) {
   double bytes = 0;
   for (const std::string& endpoint : endpoints) {
     const auto answer = httplib::Client(endpoint).Get("/metrics");
     if (!answer) return Unavailable("no metrics from ", endpoint, ": ", to_string(answer.error()));
     std::istringstream lines(answer->body);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind("lockstep_transfer_bus_bytes_total{", 0) != 0) continue;
-      // Between the client and worker-0.
-      if (line.find("backend=\"bulk\"") != std::string::npos) continue;
-      bytes += std::stod(line.substr(line.rfind(' ') + 1));
-    }
+    for (std::string line; std::getline(lines, line);) bytes += BytesSent(line);
   }
   return bytes;
 }

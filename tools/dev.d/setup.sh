@@ -1,9 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
 # tools/dev setup: the distribution's packages, the wheels of tvm-ffi and clang-tidy, a digest for Bazel of what is
-# compiled with; with
-# --cuda, a CUDA toolkit; with --fragments, MLIR; with --rivals, Dask; with --deployments, what packages, images and jobs are tried with; with
-# --kubernetes, what the chart is tried with (kubernetes.sh).
+# compiled with; with --cuda, a CUDA toolkit; with --fragments, MLIR; with --rivals, Dask; with --deployments, what
+# packages, images and jobs are tried with; with --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
 
 DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"

@@ -16,7 +16,7 @@ constexpr int64_t kColumns = kMeasurements + 1;
 
 // Each column but the first, less its mean, in standard deviations.
 void Standardise(std::vector<double>& table) {
-  const auto rows = static_cast<double>(table.size() / kColumns);
+  const auto rows = static_cast<double>(table.size()) / kColumns;
   for (size_t column = 1; column < kColumns; ++column) {
     double mean = 0;
     for (size_t i = column; i < table.size(); i += kColumns) mean += table[i] / rows;

@@ -50,8 +50,8 @@ StatusOr<DRef> PlaceByRows(Session& session, const HostTensor& tensor) {
   return session.Place(tensor, rows);
 }
 
-std::vector<double> DrawNumbers(size_t count) {
-  std::minstd_rand random(1);
+std::vector<double> DrawNumbers(size_t count, unsigned seed) {
+  std::minstd_rand random(seed);
   // Sums of four are normal enough, and quick to draw.
   const double most = static_cast<double>(std::minstd_rand::max());
   std::vector<double> numbers(count);

@@ -28,8 +28,8 @@ StatusOr<fragment::Fragment> ExampleFragment(const std::string& name);
 // Each worker gets its part of the rows.
 StatusOr<DRef> PlaceByRows(Session& session, const HostTensor& tensor);
 
-// The same numbers each time, about as a normal distribution has them.
-std::vector<double> DrawNumbers(size_t count);
+// The same numbers for the same seed, about as a normal distribution has them.
+std::vector<double> DrawNumbers(size_t count, unsigned seed = 1);
 
 // The median of `steps` times in microseconds, after one step that does not count.
 StatusOr<double> MicrosPerStep(int steps, const std::function<Status()>& step);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/client/session.h"
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "examples/fragments/calls.h"
 #include "examples/fragments/programs.h"

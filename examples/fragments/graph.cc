@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/types/span.h"
 #include "examples/fragments/calls.h"
 #include "examples/support/find_file.h"
 #include "runtime/base/shape.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "examples/fragments/graph.h"
 #include "runtime/base/status.h"
 #include "runtime/client/session.h"

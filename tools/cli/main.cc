@@ -44,6 +44,7 @@ int Main(int argc, char** argv) {
   AddTop(lockstep);
   AddLogs(lockstep);
   AddCall(lockstep);
+  AddExecute(lockstep);
   AddRun(lockstep);
   AddTrace(lockstep);
   AddPlan(lockstep);

@@ -1,12 +1,18 @@
 #include "tools/cli/npy.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string_view>
+#include <system_error>
+
+#include "runtime/base/files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -114,7 +120,51 @@ StatusOr<HostTensor> ReadFrom(std::istream& file) {
   return tensor;
 }
 
+// The file's bytes before its data, which begin at a multiple of 64.
+StatusOr<std::string> HeaderOf(const HostTensor& tensor) {
+  const NpyType* const type =
+      std::find_if(std::begin(kTypes), std::end(kTypes),
+                   [&](const NpyType& one) { return one.dtype == tensor.dtype; });
+  if (type == std::end(kTypes)) {
+    return InvalidArgument("NumPy has no ", tensor.dtype, ", which the tensor is made of");
+  }
+  std::string header =
+      "{'descr': '" + std::string(type->descr) + "', 'fortran_order': False, 'shape': (";
+  for (int d = 0; d < tensor.shape.ndim(); ++d) header += std::to_string(tensor.shape[d]) + ", ";
+  header += "), }";
+  constexpr size_t kBefore = 10;
+  constexpr size_t kAlignment = 64;
+  header.append(kAlignment - 1 - (kBefore + header.size()) % kAlignment, ' ');
+  header += '\n';
+  std::string bytes(kMagic);
+  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
+            static_cast<char>(header.size() >> 8)};
+  return bytes + header;
+}
+
 }  // namespace
+
+Status WriteNpy(const std::string& path, const HostTensor& tensor) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, HeaderOf(tensor));
+  const std::string part = path + ".part";
+  {
+    std::ofstream file(part, std::ios::binary | std::ios::trunc);
+    if (!file) return FileError("cannot write", path, errno);
+    file << header;
+    file.write(tensor.data.data(), static_cast<std::streamsize>(tensor.data.size()));
+    file.close();
+    if (!file) {
+      const int error = errno;
+      std::error_code ignored;
+      std::filesystem::remove(part, ignored);
+      return FileError("cannot write", path, error);
+    }
+  }
+  std::error_code error;
+  std::filesystem::rename(part, path, error);
+  if (error) return FileError("cannot write", path, error.value());
+  return OkStatus();
+}
 
 StatusOr<HostTensor> ReadNpy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

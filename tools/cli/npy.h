@@ -1,4 +1,4 @@
-// Reading NumPy's .npy files.
+// NumPy's .npy files.
 #pragma once
 
 #include <string>
@@ -14,5 +14,9 @@ namespace lockstep::cli {
 // Errors: kNotFound there is no such file; kInvalidArgument it is no .npy file, or holds something
 // else (Fortran order, big-endian, text, objects); the message names the file.
 StatusOr<HostTensor> ReadNpy(const std::string& path);
+
+// Writes `tensor` into `path`, which appears whole, or not at all. kInvalidArgument: its dtype is
+// not NumPy's (bfloat16, float8); the errors of FileError().
+Status WriteNpy(const std::string& path, const HostTensor& tensor);
 
 }  // namespace lockstep::cli

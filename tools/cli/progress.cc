@@ -77,6 +77,34 @@ void ProgressBar::Erase() {
   std::fflush(stderr);
 }
 
+WatchedProgressBar::WatchedProgressBar(uint64_t total, bool visible) : bar_(total, visible) {
+  if (visible) thread_ = std::thread([this] { Watch(); });
+}
+
+WatchedProgressBar::~WatchedProgressBar() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  stop_changed_.notify_one();
+  thread_.join();
+}
+
+void WatchedProgressBar::Advance(uint64_t done, std::string label) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  done_ = done;
+  label_ = std::move(label);
+}
+
+void WatchedProgressBar::Watch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_changed_.wait_for(lock, kFrame, [this] { return stop_; })) {
+    bar_.Advance(done_, label_);
+  }
+  bar_.Erase();
+}
+
 Spinner::Spinner(std::string label, bool visible) : label_(std::move(label)) {
   if (visible) thread_ = std::thread([this] { Turn(); });
 }

@@ -36,6 +36,32 @@ class ProgressBar {
   int64_t last_drawn_ms_ = 0;
 };
 
+// A bar for work that blocks the caller between its steps: a thread of its own draws it.
+//
+// Threads: one caller.
+class WatchedProgressBar {
+ public:
+  WatchedProgressBar(uint64_t total, bool visible);
+  // Erases the line.
+  ~WatchedProgressBar();
+  WatchedProgressBar(const WatchedProgressBar&) = delete;
+  WatchedProgressBar& operator=(const WatchedProgressBar&) = delete;
+
+  // As ProgressBar::Advance().
+  void Advance(uint64_t done, std::string label);
+
+ private:
+  void Watch();
+
+  std::mutex mutex_;
+  std::condition_variable stop_changed_;
+  ProgressBar bar_;
+  uint64_t done_ = 0;
+  std::string label_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
 // A turning wheel beside `label` while the caller waits; a thread of its own turns it.
 class Spinner {
  public:

@@ -115,6 +115,7 @@ LAYERS = {
     "tools/cli": CLIENT_SIDE
     | {
         "tools/cli/plan",
+        "runtime/fragment",
         "runtime/plan",
         "runtime/tensor",
         "runtime/client",

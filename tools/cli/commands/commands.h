@@ -18,6 +18,7 @@ void AddPlanAnalyze(Command plan);  // below `plan`
 void AddTop(Command lockstep);
 void AddLogs(Command lockstep);
 void AddCall(Command lockstep);
+void AddExecute(Command lockstep);
 void AddRun(Command lockstep);
 void AddTrace(Command lockstep);
 void AddConfig(Command lockstep);

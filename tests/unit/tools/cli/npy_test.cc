@@ -97,5 +97,22 @@ TEST_F(NpyTest, AMissingFileIsNamed) {
   EXPECT_NE(Message(tensor.status()).find("/nowhere/x.npy"), std::string::npos);
 }
 
+TEST_F(NpyTest, WhatIsWrittenIsReadAgain) {
+  for (const HostTensor& tensor :
+       {HostTensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), HostTensor::Of<int64_t>({}, {-7}),
+        HostTensor::Of<double>({0, 4}, {}), HostTensor::Of<uint8_t>({1}, {255})}) {
+    ASSERT_TRUE(WriteNpy(path_, tensor).ok());
+    const auto read = ReadNpy(path_);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, tensor);
+    EXPECT_EQ((std::filesystem::file_size(path_) - tensor.data.size()) % 64, 0u);
+    EXPECT_FALSE(std::filesystem::exists(path_ + ".part"));
+  }
+  const Status unknown = WriteNpy(path_, {DType::kBFloat16, {1}, "ab"});
+  EXPECT_EQ(unknown.code(), StatusCode::kInvalidArgument) << unknown;
+  const Status nowhere = WriteNpy("/nonexistent/y.npy", HostTensor::Of<float>({1}, {1}));
+  EXPECT_EQ(nowhere.code(), StatusCode::kNotFound) << nowhere;
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -20,6 +20,7 @@ main() {
   cp -r "$ROOT/packaging/client" "$DEBIAN/tmp/"
   inside 'apt-get install -y -q /tmp/*.deb >/dev/null'
   run_demo
+  execute_fragment
   follow_tutorial
   build_clients
   remove_all
@@ -74,6 +75,23 @@ run_demo() {
           /usr/lib/lockstep/examples/digits/digits --quiet --connect "$endpoint"'
   inside 'lockstep run /usr/lib/lockstep/examples/programs/collectives.yaml --embedded'
   inside 'lockstep run /usr/lib/lockstep/examples/plans/gradients.yaml --embedded'
+}
+
+# A fragment, which the installed compiler compiles; without its package everything else works, and says what is missing.
+# (Packages that were made without MLIR have none.)
+execute_fragment() {
+  local execute="lockstep execute /usr/lib/lockstep/examples/fragments/scores.mlir \
+    --input 'x=f64[10,64]=1:rows' --input 'w=f64[64,10]=0.5'"
+  if compgen -G "$DEBIAN/tmp/lockstep-fragments_*.deb" >/dev/null; then
+    inside "lockstep doctor --set worker.arena_bytes=16MiB | grep '^good *fragments  /usr/bin/lockstep-compiler, '
+            lockstep up --workers 4 --detach
+            trap 'lockstep down' EXIT
+            $execute --output y=/tmp/y.npy:rows
+            lockstep workers >/dev/null
+            $execute --output y:rows --embedded --workers 3 --compare /tmp/y.npy | grep 'y agrees with /tmp/y.npy'"
+    inside 'apt-get purge -y -q lockstep-fragments >/dev/null'
+  fi
+  inside "$execute --embedded 2>&1 | grep 'fragments are not available: cannot find the program lockstep-compiler'"
 }
 
 # docs/tutorial.md from its first command to its last, and the README's program.

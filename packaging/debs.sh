@@ -12,6 +12,7 @@ readonly ROOT
 readonly PACKAGING="$ROOT/packaging"
 readonly PRIVATE=usr/lib/lockstep # libraries that only Lockstep uses
 readonly MPI_LIBRARY=liblockstep_mpi.so
+readonly COMPILER=services/compiler/lockstep-compiler # where MLIR was
 
 main() {
   [[ $# == 2 ]] || {
@@ -35,6 +36,7 @@ main() {
 
   make_controller
   make_worker
+  [[ ! -e "$BINARIES/$COMPILER" ]] || make_fragments
   make_cli
   make_examples
   make_library
@@ -60,11 +62,25 @@ make_worker() {
   install -Dm644 -t "$to/lib/systemd/system" "$PACKAGING/systemd/lockstep-worker@.service"
   install -Dm640 -t "$to/etc/lockstep" "$PACKAGING/etc/worker.yaml"
   service_scripts "$to" "" worker.yaml
-  # MPI is loaded where a cluster is set to it; what is left out then is large.
-  local recommends=""
-  [[ ! -e "$to/$PRIVATE/$MPI_LIBRARY" ]] || recommends="$(linked_packages "$to/$PRIVATE/$MPI_LIBRARY" | grep -o 'libopenmpi[^,]*')"
-  RECOMMENDS="$recommends" pack lockstep-worker "worker of a Lockstep cluster" "adduser" "" \
+  # MPI is loaded where a cluster is set to it, fragments are compiled where a program sends some; what is left out then
+  # is large.
+  local -a recommends=()
+  [[ ! -e "$to/$PRIVATE/$MPI_LIBRARY" ]] ||
+    recommends+=("$(linked_packages "$to/$PRIVATE/$MPI_LIBRARY" | grep -o 'libopenmpi[^,]*')")
+  [[ ! -e "$BINARIES/$COMPILER" ]] || recommends+=("lockstep-fragments (= $VERSION)")
+  RECOMMENDS="$(list "${recommends[@]}")" pack lockstep-worker "worker of a Lockstep cluster" "adduser" "" \
     "Executes the commands of a cluster's clients on its own part of their data, on CPUs or on a GPU."
+}
+
+# The compiler of fragments. Its MLIR and LLVM are large, and in folders of their own, where its run path leads.
+make_fragments() {
+  local to="$WORK/lockstep-fragments"
+  install -Dm755 -t "$to/usr/bin" "$BINARIES/$COMPILER"
+  strip "$to/usr/bin/$(basename "$COMPILER")"
+  # Workers load it for products of matrices, which a fragment's own loops are slower at.
+  RECOMMENDS="libopenblas0-serial | libopenblas0" pack lockstep-fragments "compiler of fragments for Lockstep" "" "" \
+    "Compiles pieces of programs, which clients send as MLIR, for the processor of a worker's host. Workers find it where it \
+is installed; without it they do everything else."
 }
 
 make_cli() {
@@ -87,8 +103,9 @@ make_examples() {
   patchelf --set-rpath "/$PRIVATE" "$digits/digits_module.so"
   install -Dm644 -t "$to/$PRIVATE/examples/programs" "$ROOT"/examples/programs/*.yaml
   install -Dm644 -t "$to/$PRIVATE/examples/plans" "$ROOT"/examples/plans/*.yaml
+  install -Dm644 -t "$to/$PRIVATE/examples/fragments" "$ROOT"/examples/fragments/*.mlir
   pack lockstep-examples "examples of Lockstep" "lockstep (= $VERSION)" "" \
-    "A network that is trained on real data by all workers of a cluster, and programs and plans for its command line."
+    "A network that is trained on real data by all workers of a cluster, and programs, plans and fragments for its command line."
 }
 
 make_library() {
@@ -121,6 +138,13 @@ program() {
   install -Dm755 "$BINARIES/$2" "$to"
   strip --strip-debug "$to"
   if readelf -d "$to" | grep -q RUNPATH; then patchelf --set-rpath "/$PRIVATE" "$to"; fi
+}
+
+# list PART...: "one, two"
+list() {
+  local all
+  all="$(printf ', %s' "$@")"
+  printf '%s' "${all#, }"
 }
 
 ffi_library() {

@@ -44,6 +44,7 @@ std::string InprocEndpoint(const std::string& cluster, const std::string& role) 
 
 struct LocalCluster::Impl {
   std::unique_ptr<TemporaryDirectory> directory;  // kProcesses only
+  std::unique_ptr<TemporaryDirectory> fragments;  // kThreads only
   std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<LocalWorkers> workers;
@@ -62,10 +63,24 @@ struct LocalCluster::Impl {
     return config::IpcEndpoint(directory->path() + "/" + role);
   }
 
+  std::string FragmentCache(const LocalClusterOptions& options);
   Status Start(const LocalClusterOptions& options);
   Status WaitUntilReady(Deadline deadline);
   Status Stop();
 };
+
+// So that one worker compiles a fragment, and the others find it.
+std::string LocalCluster::Impl::FragmentCache(const LocalClusterOptions& options) {
+  if (!options.fragment_cache.empty()) return options.fragment_cache;
+  if (directory != nullptr) return directory->path() + "/fragments";
+  StatusOr<std::unique_ptr<TemporaryDirectory>> made = TemporaryDirectory::Create();
+  if (!made.ok()) {
+    log::Warn("every worker compiles fragments for itself: ", Message(made.status()));
+    return "";
+  }
+  fragments = *std::move(made);
+  return fragments->path() + "/fragments";
+}
 
 Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
   std::string program = options.worker_binary;
@@ -88,6 +103,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(controller_options.worker_endpoint, Endpoint(cluster, "worker"));
   LOCKSTEP_ASSIGN_OR_RETURN(controller_options.liveness_endpoint, Endpoint(cluster, "liveness"));
 
+  const std::string fragment_cache = FragmentCache(options);
   std::vector<worker::WorkerOptions> ranks(static_cast<size_t>(options.workers));
   for (int rank = 0; rank < options.workers; ++rank) {
     ranks[rank].cluster = cluster;
@@ -102,7 +118,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     ranks[rank].plan_lanes = options.plan_lanes;
     ranks[rank].compiler = options.compiler;
     ranks[rank].compiler_memory_bytes = options.compiler_memory_bytes;
-    ranks[rank].fragment_cache = options.fragment_cache;
+    ranks[rank].fragment_cache = fragment_cache;
     ranks[rank].join_timeout = options.start_timeout;
     LOCKSTEP_ASSIGN_OR_RETURN(ranks[rank].bulk_endpoint,
                               Endpoint(cluster, "bulk-" + std::to_string(rank)));
@@ -161,6 +177,7 @@ Status LocalCluster::Impl::Stop() {
   }
   controller.reset();
   directory.reset();
+  fragments.reset();
   return status;
 }
 

@@ -45,7 +45,8 @@ struct LocalClusterOptions {
   std::string compiler;
   // The most address space that it takes; 0: any.
   size_t compiler_memory_bytes = size_t{4} << 30;
-  // The directory where the workers keep compiled fragments; empty: each in its memory.
+  // The directory where the workers keep compiled fragments; empty: one that they share as long as
+  // this cluster runs.
   std::string fragment_cache;
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};

@@ -45,10 +45,12 @@ class CliTest : public ::testing::Test {
     options.argv = argv;
     options.environment = {
         "XDG_RUNTIME_DIR=" + scratch_,
+        "XDG_CACHE_HOME=" + scratch_ + "/cache",
         "LOCKSTEP_ENDPOINT=",
         "LOCKSTEP_CONTROLLER=" + root_ + "/services/controller/lockstep-controller",
         "LOCKSTEP_WORKER=" + worker_,
         "LOCKSTEP_REMOTE_WORKER=" + root_ + "/services/remote/lockstep-remote-worker",
+        "LOCKSTEP_COMPILER=" + compiler_,
     };
     options.log_path = log;
     return ChildProcess::Spawn(options);
@@ -98,6 +100,8 @@ class CliTest : public ::testing::Test {
 
   const std::string root_ = fs::current_path().string();
   std::string worker_ = root_ + "/services/worker/lockstep-worker";
+  // A stand-in, which is there without MLIR, too.
+  std::string compiler_ = root_ + "/tests/unit/runtime/fragment/testdata/fake_compiler";
   const support::ScratchDirectory directory_;
   const std::string scratch_ = directory_.path();
   int runs_ = 0;

@@ -9,6 +9,7 @@
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/cli/terminal.h"
+#include "tools/cli/npy.h"
 
 namespace lockstep::cli {
 namespace {
@@ -83,6 +84,9 @@ class HelpExamplesTest : public CliTest {
              work_ + "/build/modules/libmath.so");
     std::ofstream(work_ + "/cluster.yaml") << "workers: 2\nworker: {arena_bytes: 64MiB}\n";
     std::ofstream(work_ + "/etc/worker.yaml") << "controller_endpoint: ipc:///run/worker.sock\n";
+    std::ofstream(work_ + "/power.mlir")
+        << "func.func @power(%n: i64, %x: tensor<?xf64>) -> tensor<?xf64>\n";
+    ASSERT_EQ(WriteNpy(work_ + "/data.npy", HostTensor::Of<double>({4}, {1, 2, 3, 4})), OkStatus());
     // Behind everything in PATH: stands in where the real one is not installed.
     std::ofstream(work_ + "/bin/jq") << "#!/bin/sh\nexec cat\n";
     fs::permissions(work_ + "/bin/jq", fs::perms::owner_all);

@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/fragment/blas.h"
 #include "services/local/cluster_config.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor_fragments.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/format.h"
 #include "tools/text/terminal.h"
@@ -55,6 +57,15 @@ std::vector<Finding> Examine(const DoctorCommand& command, const local::ClusterO
     if (cluster.HostOf(worker.rank).IsThisHost()) devices.push_back(worker.device);
   }
   for (Finding& finding : CheckGpus(devices, CountGpus())) findings.push_back(std::move(finding));
+  const auto first =
+      std::find_if(cluster.ranks.begin(), cluster.ranks.end(),
+                   [&](const auto& worker) { return cluster.HostOf(worker.rank).IsThisHost(); });
+  if (first != cluster.ranks.end()) {
+    const std::string& allowed = cluster.controller.fragments;
+    findings.push_back(
+        CheckFragmentCompiler(first->compiler, allowed, fragment::FindBlas().status()));
+    if (allowed != "off") findings.push_back(CheckFragmentCache(first->fragment_cache));
+  }
   if (cluster.HasOtherHosts()) {
     findings.push_back(
         CheckProgram("lockstep-remote-worker", "LOCKSTEP_REMOTE_WORKER", "services/remote"));

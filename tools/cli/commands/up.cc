@@ -18,6 +18,7 @@
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
+#include "services/local/fragment_cache.h"
 #include "tools/cli/cluster_repair.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
@@ -73,6 +74,19 @@ void SetReplacementHint(local::ClusterOptions& cluster) {
   hint = "run `lockstep up --name " + cluster.cluster + "` to start again what has ended";
   if (!cluster.HasOtherHosts()) return;
   hint += " on the controller's host; workers of other hosts come back with a new cluster";
+}
+
+// One compilation for all workers of this host, which the next cluster finds, too. Where the user's
+// own directory is not to be had, it lasts as long as the cluster, in its run directory.
+void ShareFragments(local::ClusterOptions& cluster, const std::string& run_directory) {
+  StatusOr<std::string> cache = local::UserFragmentCache();
+  if (!cache.ok() || !local::PrepareFragmentCache(*cache).ok()) {
+    cache = run_directory + "/fragments";
+  }
+  for (worker::WorkerOptions& worker : cluster.ranks) {
+    if (!worker.fragment_cache.empty() || !cluster.HostOf(worker.rank).IsThisHost()) continue;
+    worker.fragment_cache = *cache;
+  }
 }
 
 // A directory for sockets and logs that holds nothing else, because `down` removes it.
@@ -303,6 +317,7 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
   options.cluster = cluster;
+  ShareFragments(options.cluster, options.directory);
   options.detached = command.detach;
   options.start_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kAnswerTime{10};
 constexpr char kCompiler[] = "fragments";
 constexpr char kCache[] = "fragment cache";
 
@@ -34,7 +34,7 @@ Finding CheckFragmentCompiler(const std::string& program, const std::string& all
             "install lockstep-fragments, or set worker.compiler; all else works without"};
   }
   const StatusOr<fragment::CompilerIdentity> identity =
-      compiler->Describe({Deadline::After(kPatience)});
+      compiler->Describe({Deadline::After(kAnswerTime)});
   if (!identity.ok()) {
     return {kCompiler, Verdict::kDoubtful, Message(identity.status()),
             "install lockstep-fragments again"};

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tools/dev image: the container images, and the bill of materials of each.
 
-IMAGES=(controller worker cli worker-cuda)
+IMAGES=(controller worker worker-fragments cli worker-cuda)
 readonly IMAGES
 # How the images are called: PREFIX/controller:VERSION. A name without a registry would be one of a public registry's,
 # where it may be a stranger's.
@@ -27,12 +27,13 @@ cmd_image() {
     esac
     shift
   done
-  # The one for GPUs stands on a large image, which takes long to fetch.
+  # The one for GPUs stands on a large image, which takes long to fetch, and that for fragments on large libraries.
   [[ ${#targets[@]} -gt 0 ]] || targets=(controller worker cli)
   needs_docker
   version="$(lockstep_version)"
   if [[ $compile == 0 ]] && is_on_the_images_release; then
     [[ " ${targets[*]} " != *" worker-cuda "* ]] || cmd_setup --cuda
+    [[ " ${targets[*]} " != *" worker-fragments "* ]] || cmd_setup --fragments
     make_packages || exit 1
     arguments+=(--build-arg PACKAGES=given)
   fi

@@ -2,6 +2,10 @@
 {{- define "lockstep.controllerConfig" -}}
 {{- $config := dict "log_format" "json" -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.head.config) -}}
+{{/* YAML reads a bare off as false. */}}
+{{- if and (kindIs "bool" $config.fragments) (not $config.fragments) -}}
+{{- $_ := set $config "fragments" "off" -}}
+{{- end -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
       "workers" (.Values.workers | int)
@@ -35,6 +39,9 @@
       "data_plaintext" "network") -}}
 {{- if include "lockstep.hasModules" . -}}
 {{- $_ := set $config "module_path" (list "/modules") -}}
+{{- end -}}
+{{- if .Values.fragments.enabled -}}
+{{- $_ := set $config "fragment_cache" (default "/var/cache/lockstep/fragments" .Values.worker.config.fragment_cache) -}}
 {{- end -}}
 {{- if .Values.gpu.enabled -}}
 {{- $_ := set $config "device" (default "cuda" .Values.worker.config.device) -}}

@@ -54,7 +54,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "lockstep.workerImage" -}}
-{{- include "lockstep.image" (dict "root" . "name" (ternary "worker-cuda" "worker" .Values.gpu.enabled)) -}}
+{{- include "lockstep.image" (dict "root" . "name" (ternary "worker-cuda" (ternary "worker-fragments" "worker" .Values.fragments.enabled) .Values.gpu.enabled)) -}}
 {{- end -}}
 
 {{- define "lockstep.servicesSecret" -}}

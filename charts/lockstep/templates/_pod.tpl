@@ -4,6 +4,10 @@ runAsNonRoot: true
 runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
+{{- if .Values.fragments.claim }}
+# A worker runs no code that its group may write to, which each mount would allow.
+fsGroupChangePolicy: OnRootMismatch
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 

@@ -20,13 +20,17 @@
 {{- div (add (include "lockstep.arena" . | int64) 67108864 1048575) 1048576 -}}
 {{- end -}}
 
-{{/* Tensors in /dev/shm, and what CUDA and NCCL take, count as their worker's memory: the limit has room for all. */}}
+{{/* Tensors in /dev/shm, and what CUDA and NCCL, or the compiler of fragments, take, count as their worker's memory: the limit has room for all. */}}
 {{- define "lockstep.workerResources" -}}
 {{- $resources := deepCopy .Values.worker.resources -}}
 {{- $process := include "lockstep.bytes" (dict "what" "worker.resources.limits.memory" "amount" $resources.limits.memory) | int64 -}}
 {{- $ofGpus := include "lockstep.bytes" (dict "what" "gpu.hostMemory" "amount" .Values.gpu.hostMemory) | int64 -}}
 {{- if .Values.gpu.enabled -}}
 {{- $process = add $process $ofGpus -}}
+{{- end -}}
+{{- $ofCompiler := include "lockstep.bytes" (dict "what" "fragments.memory" "amount" .Values.fragments.memory) | int64 -}}
+{{- if .Values.fragments.enabled -}}
+{{- $process = add $process $ofCompiler -}}
 {{- end -}}
 {{- $_ := set $resources.limits "memory" (printf "%dMi" (add (div (add $process 1048575) 1048576) (include "lockstep.shm" . | int64))) -}}
 {{- if .Values.gpu.enabled -}}

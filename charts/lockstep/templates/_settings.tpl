@@ -13,6 +13,10 @@
 {{- with get $allowed $name -}}
 {{- $key := printf "%s.config.%s" $.part $name -}}
 {{- $text := kindIs "float64" $value | ternary ($value | int64 | toString) (toString $value) -}}
+{{/* YAML reads a bare off as false. */}}
+{{- if and (kindIs "bool" $value) (not $value) (has "off" (default list .allowed)) -}}
+{{- $text = "off" -}}
+{{- end -}}
 {{- if eq .type "text" -}}
 {{- if not (has $text .allowed) -}}
 {{- fail (printf "%s: %q is not known; allowed: %s" $key $text (join ", " .allowed)) -}}

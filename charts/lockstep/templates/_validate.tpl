@@ -52,6 +52,12 @@
 {{- if and (eq .Values.gang.by "kueue") (not .Values.gang.queue) -}}
 {{- fail "gang.queue: Kueue needs the name of a LocalQueue of this namespace" -}}
 {{- end -}}
+{{- if and .Values.fragments.enabled .Values.gpu.enabled -}}
+{{- fail "fragments.enabled: the image worker-cuda, which gpu.enabled takes, has no compiler of fragments" -}}
+{{- end -}}
+{{- if and .Values.fragments.claim (not .Values.fragments.enabled) -}}
+{{- fail "fragments.claim: fragments.enabled is false" -}}
+{{- end -}}
 {{- if and .Values.modules.image .Values.modules.claim -}}
 {{- fail "modules: both image and claim are set; modules come from one of them" -}}
 {{- end -}}

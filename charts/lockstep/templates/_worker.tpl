@@ -39,6 +39,10 @@ volumeMounts:
   # The folder that the init container has made, not the volume, which others could write to.
   - {name: modules, mountPath: /modules, subPath: modules, readOnly: true}
   {{- end }}
+  {{- if $root.Values.fragments.enabled }}
+  # The same: what others could write to is not loaded.
+  - {name: fragments, mountPath: /var/cache/lockstep/fragments, subPath: fragments}
+  {{- end }}
 {{- end -}}
 
 {{/* Its volumes. */}}
@@ -60,16 +64,36 @@ volumeMounts:
   persistentVolumeClaim: {claimName: {{ . | quote }}, readOnly: true}
 {{- end }}
 {{- end }}
+{{- if .Values.fragments.enabled }}
+- name: fragments
+  {{- with .Values.fragments.claim }}
+  persistentVolumeClaim: {claimName: {{ . | quote }}}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ .Values.fragments.sizeLimit }}}
+  {{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "lockstep.hasModules" -}}
 {{- if or .Values.modules.image .Values.modules.claim .Values.modules.initContainer -}}true{{- end -}}
 {{- end -}}
 
-{{/* Copies modules to a folder that belongs to the workers' user, and that nobody else writes to: others are not loaded. */}}
-{{- define "lockstep.modulesContainer" -}}
-{{- if include "lockstep.hasModules" . -}}
+{{/* What workers load lies in folders that belong to their user, and that nobody else writes to: others are not loaded.
+     Modules are copied to one; what is compiled of fragments has another. */}}
+{{- define "lockstep.initContainers" -}}
+{{- if or (include "lockstep.hasModules" .) .Values.fragments.enabled -}}
 initContainers:
+  {{- if .Values.fragments.enabled }}
+  - name: fragments
+    image: {{ include "lockstep.workerImage" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command: [mkdir, -p, -m, "700", /target/fragments]
+    resources: {{- include "lockstep.smallResources" . | nindent 6 }}
+    securityContext: {{- include "lockstep.workerSecurity" . | nindent 6 }}
+    volumeMounts:
+      - {name: fragments, mountPath: /target}
+  {{- end }}
+  {{- if include "lockstep.hasModules" . }}
   {{- with .Values.modules.initContainer }}
   - {{- merge (dict "volumeMounts" (concat (default list .volumeMounts) (list (dict "name" "modules" "mountPath" "/modules" "subPath" "modules")))) (omit . "volumeMounts") | toYaml | nindent 4 }}
   {{- else }}
@@ -92,6 +116,7 @@ initContainers:
       {{- if .Values.modules.claim }}
       - {name: given-modules, mountPath: {{ .Values.modules.path }}, readOnly: true}
       {{- end }}
+  {{- end }}
   {{- end }}
 {{- end -}}
 {{- end -}}

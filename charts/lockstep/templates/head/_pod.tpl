@@ -31,7 +31,7 @@ spec:
   {{- with .Values.worker.topologySpreadConstraints }}
   topologySpreadConstraints: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with include "lockstep.modulesContainer" . }}
+  {{- with include "lockstep.initContainers" . }}
   {{- . | nindent 2 }}
   {{- end }}
   containers:

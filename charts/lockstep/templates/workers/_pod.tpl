@@ -34,7 +34,7 @@ spec:
   {{- with $root.Values.worker.tolerations }}
   tolerations: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with include "lockstep.modulesContainer" $root }}
+  {{- with include "lockstep.initContainers" $root }}
   {{- . | nindent 2 }}
   {{- end }}
   containers:

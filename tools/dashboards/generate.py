@@ -13,7 +13,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "charts", "lockstep", "dashboards")
-NAMES = ("cluster", "worker", "collectives", "memory", "control", "gpu")
+NAMES = ("cluster", "worker", "collectives", "memory", "control", "fragments", "gpu")
 
 
 def files():

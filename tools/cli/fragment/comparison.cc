@@ -65,9 +65,11 @@ std::string Describe(const Comparison& comparison, const HostTensor& actual,
   const std::string where = Coordinates(actual.shape, comparison.largest_at);
   char largest[32];
   std::snprintf(largest, sizeof largest, "%.3g", comparison.largest);
-  text << "the largest difference is " << largest << (where.empty() ? "" : ", at ") << where << ": "
-       << ToString(ElementAt(actual, comparison.largest_at)) << ", expected "
-       << ToString(ElementAt(reference, comparison.largest_at));
+  text << "the largest difference is " << largest << (where.empty() ? "" : ", at ") << where;
+  if (!comparison.Agrees()) {
+    text << ": " << ToString(ElementAt(actual, comparison.largest_at)) << ", expected "
+         << ToString(ElementAt(reference, comparison.largest_at));
+  }
   return text.str();
 }
 

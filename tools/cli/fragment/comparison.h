@@ -29,7 +29,8 @@ struct Comparison {
 StatusOr<Comparison> Compare(const HostTensor& actual, const HostTensor& reference,
                              const Tolerance& tolerance);
 
-// "12 of 300 elements differ; the largest difference is 0.5, at [1, 2]: 3.5, expected 3"
+// "12 of 300 elements differ; the largest difference is 0.5, at [1, 2]: 3.5, expected 3"; "the
+// largest difference is 1e-9, at [4]" of those that agree.
 std::string Describe(const Comparison& comparison, const HostTensor& actual,
                      const HostTensor& reference);
 

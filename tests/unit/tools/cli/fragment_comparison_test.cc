@@ -44,6 +44,9 @@ TEST(FragmentComparisonTest, TheLargestDifferenceIsToldWithItsPlace) {
   EXPECT_EQ(comparison.largest_at, 4);
   EXPECT_EQ(Describe(comparison, actual, reference),
             "2 of 6 elements differ; the largest difference is 0.5, at [1, 1]: 5.5, expected 5");
+  EXPECT_EQ(
+      Describe(Compared(actual, reference, {.relative = 0, .absolute = 0.5}), actual, reference),
+      "the largest difference is 0.5, at [1, 1]");
   EXPECT_EQ(Describe(Compared(actual, actual), actual, actual), "all elements are equal");
 }
 

@@ -83,7 +83,7 @@ execute_fragment() {
   local execute="lockstep execute /usr/lib/lockstep/examples/fragments/scores.mlir \
     --input 'x=f64[10,64]=1:rows' --input 'w=f64[64,10]=0.5'"
   if compgen -G "$DEBIAN/tmp/lockstep-fragments_*.deb" >/dev/null; then
-    inside "lockstep doctor --set worker.arena_bytes=16MiB | grep '^good *fragments  /usr/bin/lockstep-compiler, '
+    inside "lockstep doctor --set worker.arena_bytes=16MiB | grep '^good *fragments  */usr/bin/lockstep-compiler, '
             lockstep up --workers 4 --detach
             trap 'lockstep down' EXIT
             $execute --output y=/tmp/y.npy:rows

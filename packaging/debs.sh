@@ -77,7 +77,7 @@ make_fragments() {
   local to="$WORK/lockstep-fragments"
   install -Dm755 -t "$to/usr/bin" "$BINARIES/$COMPILER"
   strip "$to/usr/bin/$(basename "$COMPILER")"
-  # Workers load it for products of matrices, which a fragment's own loops are slower at.
+  # Workers load OpenBLAS for products of matrices, which a fragment's own loops are slower at.
   RECOMMENDS="libopenblas0-serial | libopenblas0" pack lockstep-fragments "compiler of fragments for Lockstep" "libllvm19" "" \
     "Compiles pieces of programs, which clients send as MLIR, for the processor of a worker's host. Workers find it where it \
 is installed; without it they do everything else."
@@ -227,7 +227,8 @@ pack() {
     gzip -9n >"$document/changelog.gz"
   overrides "$name" "$stage"
   shared="$(shared_libraries "$stage")"
-  relations="Depends: $(sed 's/^, //; s/, $//' <<<"$shared, $depends")"
+  # Each once: dpkg-shlibdeps leaves out by turns what another one of them depends on, too.
+  relations="Depends: $(tr ',' '\n' <<<"$shared, $depends" | sed 's/^ *//; /^$/d' | LC_ALL=C sort -u | paste -sd, | sed 's/,/, /g')"
   [[ -z "${RECOMMENDS:-}" ]] || relations+=$'\n'"Recommends: $RECOMMENDS"
   install -d "$stage/DEBIAN"
   cat >"$stage/DEBIAN/control" <<CONTROL

@@ -192,6 +192,8 @@ SCRIPT
 #!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+# What the service's unit has made: compiled fragments.
+if [ "\$1" = purge ] && [ -z "$unit" ]; then rm -rf /var/cache/lockstep; fi
 SCRIPT
   chmod 755 "$to/postinst" "$to/prerm" "$to/postrm"
 }

@@ -29,7 +29,8 @@ def build():
         engine.make_base()
         run(
             [
-                *("tools/dev", "image", "controller", "worker", "cli", "worker-cuda", "--", "--network=host"),
+                *("tools/dev", "image", "controller", "worker", "worker-fragments", "cli", "worker-cuda"),
+                *("--", "--network=host"),
                 # In the place of NVIDIA's, which is out of reach: one that has none of the worker's libraries.
                 f"--build-arg=CUDA_BASE={BASE}",
             ],

@@ -6,7 +6,7 @@ import unittest
 
 from engine import BASE, DOCKER, ROOT, eventually, run
 
-SERVICES = ("controller", "worker", "worker-cuda")
+SERVICES = ("controller", "worker", "worker-fragments", "worker-cuda")
 # As an orchestrator with strict policies runs them.
 HARDENED = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true", "--pids-limit=512")
 # No shell, whatever is called.
@@ -41,7 +41,7 @@ class ImagesTest(unittest.TestCase):
 
     def test_they_add_little_to_their_base(self):
         base = self.engine.inspect(BASE)["Size"]
-        for name, most in (("controller", 150), ("worker", 150), ("cli", 200), ("worker-cuda", 150)):
+        for name, most in (("controller", 150), ("worker", 150), ("worker-fragments", 450), ("cli", 200), ("worker-cuda", 150)):
             added = self.engine.inspect(self.image(name))["Size"] - base
             print(f"    {name}: {added / MIB:.1f} MiB above {BASE}")
             self.assertLess(added, most * MIB, name)
@@ -101,7 +101,7 @@ class ImagesTest(unittest.TestCase):
     def test_services_need_no_shell_no_rights_and_no_disk(self):
         head = self.start("--network=none", *HARDENED, *WITHOUT_A_SHELL, self.image("controller"))
         self.expect_healthy(head)
-        for name in ("worker", "worker-cuda"):
+        for name in ("worker", "worker-fragments", "worker-cuda"):
             with self.subTest(name):
                 worker = self.start(
                     *(f"--network=container:{head}", "--shm-size=256m", *HARDENED, *WITHOUT_A_SHELL),
@@ -111,6 +111,7 @@ class ImagesTest(unittest.TestCase):
                 try:
                     self.expect_healthy(worker)
                     self.expect_program_runs(head)
+                    self.expect_fragment(head, name == "worker-fragments")
                 finally:
                     # The next one takes its rank, and its port.
                     code = self.stop(worker)
@@ -123,6 +124,21 @@ class ImagesTest(unittest.TestCase):
             *("run", "/usr/lib/lockstep/examples/programs/hello.yaml", "--connect", "tcp://127.0.0.1:7400"),
         )
         self.assertIn("1 of 1 expectation met", answer)
+
+    def expect_fragment(self, head, has_compiler):
+        result = run(
+            [
+                *(DOCKER, "run", "--rm", f"--network=container:{head}", *HARDENED, self.image("cli"), "execute"),
+                *("/usr/lib/lockstep/examples/fragments/scores.mlir", "--connect", "tcp://127.0.0.1:7400"),
+                *("--input", "x=f64[2,64]=1:rows", "--input", "w=f64[64,10]=0.5", "--output", "y:rows"),
+            ],
+            env=self.engine.environment,
+            check=False,
+        )
+        if has_compiler:
+            self.assertIn("float64 [2, 10] {{32, 32,", result.stdout)
+        else:
+            self.assertIn("fragments are not available: cannot find the program lockstep-compiler", result.stdout)
 
     def test_the_one_for_gpus_looks_for_them(self):
         result = run(

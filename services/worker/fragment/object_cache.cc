@@ -49,6 +49,9 @@ StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& wor
       lock = *std::move(taken);
       // Whoever had it before may have compiled the same.
       if (Found found = FromDirectory(key, name)) return *std::move(found);
+      // That one could not keep it, because the disk is full, say, or did not come to an end. Those
+      // that wait here would all compile it, one after the other.
+      if (lock->had_to_wait()) lock.reset();
     } else if (taken.status().code() == StatusCode::kDeadlineExceeded ||
                taken.status().code() == StatusCode::kAborted) {
       return Annotate(taken.status(), name);

@@ -131,9 +131,11 @@ std::vector<ListedFile> List(int directory_fd) {
 
 }  // namespace
 
-ObjectLock::ObjectLock(ObjectLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+ObjectLock::ObjectLock(ObjectLock&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), had_to_wait_(other.had_to_wait_) {}
 ObjectLock& ObjectLock::operator=(ObjectLock&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(had_to_wait_, other.had_to_wait_);
   return *this;
 }
 ObjectLock::~ObjectLock() {
@@ -284,6 +286,7 @@ StatusOr<ObjectLock> ObjectDirectory::Lock(const fragment::ObjectKey& key,
     if (errno != EAGAIN && errno != EACCES) {
       return FileError("cannot lock", PathOf(kLockName), errno);
     }
+    lock.had_to_wait_ = true;
     if (patience.deadline.Expired()) {
       return DeadlineExceeded("another process has been compiling the same fragment for too long");
     }

@@ -30,8 +30,14 @@ class ObjectLock {
   ObjectLock& operator=(ObjectLock&& other) noexcept;
   ~ObjectLock();
 
+  // Another had it when it was asked for.
+  bool had_to_wait() const { return had_to_wait_; }
+
  private:
+  friend class ObjectDirectory;
+
   int fd_;
+  bool had_to_wait_ = false;
 };
 
 // Threads: any. Ownership: a descriptor of the directory.

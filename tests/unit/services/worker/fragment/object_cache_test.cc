@@ -7,7 +7,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "tests/support/files.h"
 #include "tests/unit/runtime/fragment/fake_compiler.h"
@@ -170,6 +172,48 @@ TEST_F(ObjectCacheTest, WaitingForAnotherWorkersCompilerCanBeGivenUp) {
   EXPECT_EQ(cache.use().compiles, 1u);
   close(given_up[0]);
   close(given_up[1]);
+}
+
+// How many have opened the file, in this process.
+int CountOpen(const std::string& file) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) == file) ++count;
+  }
+  return count;
+}
+
+// As on a full disk: what the first worker has compiled is not there. The others do not wait for
+// each other then.
+TEST_F(ObjectCacheTest, WhereNothingCanBeKeptWorkersCompileBesideOneAnother) {
+  using std::chrono::milliseconds;
+  const auto directory = ObjectDirectory::Open(fake_.Path("objects"));
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const fragment::ObjectKey key =
+      fragment::KeyOf(FakeCompiler::Work("hang"), {"fake 1", "cpu", "+all"});
+  const std::string lock_file = std::filesystem::canonical(fake_.Path("objects")) / "lock";
+  ObjectCache cache(Options());
+  ASSERT_TRUE(cache.Compiler().ok());
+  bool is_free = false;
+  // The second may come just when the first has done, and then has not waited.
+  for (int round = 0; round < 100 && !is_free; ++round) {
+    std::filesystem::remove(fake_.Path("ran"));
+    auto first = std::make_optional(directory->Lock(key, {Deadline::After(milliseconds(0))}));
+    ASSERT_TRUE((*first).ok()) << (*first).status();
+    int given_up[2];
+    ASSERT_EQ(pipe(given_up), 0);
+    std::thread second([&] { (void)Get(cache, "hang", given_up[0]); });
+    while (CountOpen(lock_file) < 2) std::this_thread::yield();
+    first.reset();
+    while (!std::filesystem::exists(fake_.Path("ran"))) std::this_thread::yield();
+    is_free = directory->Lock(key, {Deadline::After(milliseconds(100))}).ok();
+    EXPECT_EQ(write(given_up[1], "x", 1), 1);
+    second.join();
+    close(given_up[0]);
+    close(given_up[1]);
+  }
+  EXPECT_TRUE(is_free) << "the second one has kept the lock while it compiles";
 }
 
 TEST_F(ObjectCacheTest, ObjectsOfACompilerThatWasReplacedAreNotMistaken) {

@@ -84,6 +84,29 @@ TEST_F(ExecuteTest, AClusterExecutesItAndTellsWhatEachRankGets) {
   EXPECT_EQ(document["explanation"]["arguments"][1]["parts"][0]["ranks"], json({0, 1}));
 }
 
+TEST_F(ExecuteTest, TheWorkersOfAHostCompileItOnce) {
+  // Counts what it is asked to compile, and leaves that to the stand-in.
+  const std::string counted = File("counted");
+  const std::string counting = File("counting");
+  std::ofstream(counting) << "#!/bin/sh\n[ \"$1\" = --describe ] || echo . >>" << counted
+                          << "\nexec " << compiler_ << " \"$@\"\n";
+  fs::permissions(counting, fs::perms::owner_all);
+  compiler_ = counting;
+  const std::vector<std::string> words = {"-i", "7", "-i", File("x.npy") + ":rows", "-o", "y:rows"};
+  EXPECT_EQ(Execute(words).code, 0);
+  EXPECT_EQ(ReadFile(counted), ".\n") << "three threads";
+
+  std::vector<std::string> command = {"execute", fragment_};
+  command.insert(command.end(), words.begin(), words.end());
+  for (int cluster = 0; cluster < 2; ++cluster) {
+    ASSERT_EQ(Run({"up", "--detach", "--workers", "3"}).code, 0);
+    const Result result = Run(command);
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_EQ(Run({"down"}).code, 0);
+    EXPECT_EQ(ReadFile(counted), ".\n.\n") << "three processes; the next cluster finds it";
+  }
+}
+
 TEST_F(ExecuteTest, WhatIsWrongIsToldBeforeAnythingIsExecuted) {
   const std::string x = File("x.npy");
   const struct {

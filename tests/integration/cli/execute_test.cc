@@ -131,7 +131,7 @@ TEST_F(ExecuteTest, WhatIsWrongIsToldBeforeAnythingIsExecuted) {
        "there is no directory /nonexistent"},
       {{"-i", "7", "-i", x, "-o", "y:rows", "--compare", "/nonexistent.npy"}, 2, "cannot open"},
       {{"-i", "0.5", "-i", x},
-       1,
+       2,
        "argument 0 (how=0.5) of `sum`: it is int64, and a "
        "floating-point number is given"},
       // On every rank that has a part.

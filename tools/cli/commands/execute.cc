@@ -388,8 +388,7 @@ void AddExecute(Command lockstep) {
   command.Examples(
       "  lockstep execute power.mlir --input x=data.npy:rows --input n=7 --output y:rows\n"
       "  lockstep execute power.mlir -i n=7 -i x=f64[4]=1,2,3,4:rows -o y:rows --embedded\n"
-      "  lockstep execute power.mlir -i n=7 -i x=data.npy:rows -o y=out.npy:rows --explain\n"
-      "  lockstep execute power.mlir -i n=7 -i x=data.npy:rows -o y:rows --repeat 20\n\n"
+      "  lockstep execute power.mlir -i n=7 -i x=data.npy:rows -o y=out.npy:rows --explain\n\n"
       "docs/fragments.md tells how fragments are written.\n");
   command.Do([options] { return RunExecute(*options); });
 }

@@ -162,7 +162,12 @@ StatusOr<Execution> Execute(Session& session, ExecuteRequest request) {
       start = Clock::now();
       StatusOr<std::vector<DRef>> made =
           session.Execute(*compiled, inputs, execution.call.outputs());
-      if (!made.ok()) return WithWords(made.status(), execution.inputs);
+      if (!made.ok()) {
+        // What does not fit is seen before it is sent; what fails on a worker is told by SyncAll().
+        const bool is_wrong = i == 0 && made.status().code() == StatusCode::kInvalidArgument;
+        const Status status = WithWords(made.status(), execution.inputs);
+        return is_wrong ? WithExitCode(status, ExitCode::kUsage) : status;
+      }
       results = *std::move(made);
       LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
       execution.executing.push_back(Since(start));

@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "examples/fragments/calls.h"
 #include "examples/fragments/programs.h"
 #include "examples/fragments/tables.h"
 #include "examples/support/find_file.h"
+#include "runtime/client/trace.h"
 #include "services/local/local_cluster.h"
 #include "tests/integration/examples/program.h"
 #include "tests/support/files.h"
@@ -153,6 +155,39 @@ TEST_P(FragmentProgramsTest, FindWhatNumPyFindsInFewRows) {
   ExpectTables("few", 5, 5);
   ExpectGraph("few", Among(Unwrap(ReadPackages()), {"aalib", "matplotlib", "networkx", "numpy",
                                                     "pandas", "pkg-resources", "scipy"}));
+}
+
+// How often the workers brought a tensor to where it was needed.
+int64_t Reshards(const Trace& trace) {
+  int64_t reshards = 0;
+  for (const TraceProcess& process : trace.processes) {
+    for (const TraceThread& thread : process.threads) {
+      reshards += std::count_if(thread.events.begin(), thread.events.end(), [](const auto& event) {
+        return std::string_view(event.name) == "reshard";
+      });
+    }
+  }
+  return reshards;
+}
+
+// A graph is sent to the workers once, however many steps are made with it. What moves in a step
+// are shares, what sinks have, and the change.
+TEST_P(FragmentProgramsTest, AStepOfPageRankMovesNothingOfTheGraph) {
+  const Graph graph = Unwrap(ReadPackages()).needs;
+  std::vector<int> steps;
+  std::vector<int64_t> reshards;
+  for (const double tolerance : {0.1, 1e-12}) {
+    ASSERT_EQ(session_->SyncAll(), OkStatus());
+    ASSERT_EQ(session_->StartTrace(), OkStatus());
+    steps.push_back(Unwrap(PageRank(*session_, graph, 0.85, tolerance)).steps);
+    ASSERT_EQ(session_->SyncAll(), OkStatus());
+    reshards.push_back(Reshards(Unwrap(session_->StopTrace())));
+  }
+  const int more = steps[1] - steps[0];
+  EXPECT_GT(more, 10);
+  // With one worker all but what the client collects lies where it is needed.
+  const int each = GetParam() == 1 ? 1 : 3;
+  EXPECT_EQ(reshards[1] - reshards[0], each * more * GetParam());
 }
 
 // Each row plus one row that goes to all, and what the columns of that add up to.

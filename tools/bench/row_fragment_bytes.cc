@@ -2,8 +2,6 @@
 // sent each time, and beside what has to cross in any case.
 #include <httplib.h>
 
-#include <algorithm>
-#include <chrono>
 #include <sstream>
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Iterations of k-means and of logistic regression, beside NumPy and Dask.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>

@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>

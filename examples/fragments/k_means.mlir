@@ -38,6 +38,8 @@ func.func @k_means(%x: tensor<?x?xf64>, %labels: tensor<?xi64>, %sums: tensor<?x
     %next = arith.subf %sum, %share : f64
     linalg.yield %next : f64
   } -> tensor<?xf64>
+
+  // So far: sums and counts of the next centres, labels, and how many of these have changed.
   %no_sums = linalg.fill ins(%zero : f64) outs(%no_centres : tensor<?x?xf64>) -> tensor<?x?xf64>
   %no_labels = tensor.empty(%rows) : tensor<?xi64>
   %none_moved = arith.constant 0 : i64
@@ -64,6 +66,7 @@ func.func @k_means(%x: tensor<?x?xf64>, %labels: tensor<?xi64>, %sums: tensor<?x
         %next_lead = arith.select %better, %score, %lead : f64
         scf.yield %next_leader, %next_lead : index, f64
       }
+
       %next_s = scf.for %j = %c0 to %columns step %c1 iter_args(%t = %s) -> tensor<?x?xf64> {
         %element = tensor.extract %xs[%i, %j] : tensor<?x?xf64>
         %sum = tensor.extract %t[%nearest, %j] : tensor<?x?xf64>
@@ -71,6 +74,7 @@ func.func @k_means(%x: tensor<?x?xf64>, %labels: tensor<?xi64>, %sums: tensor<?x
         %u = tensor.insert %more into %t[%nearest, %j] : tensor<?x?xf64>
         scf.yield %u : tensor<?x?xf64>
       }
+
       %count = tensor.extract %n[%nearest] : tensor<?xf64>
       %new_count = arith.addf %count, %one : f64
       %next_n = tensor.insert %new_count into %n[%nearest] : tensor<?xf64>

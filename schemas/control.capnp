@@ -162,6 +162,8 @@ struct Command {
       result @35 :RegisterId;
       # Receives the tile in `layouts.to`, on each rank of that mesh, and is known to lie by that.
       layouts @36 :P.LayoutChange;
+      forFragment @49 :Bool;
+      # It is to be an argument of a fragment: for metrics.
     }
 
     bind :group {
@@ -197,11 +199,10 @@ struct Command {
     # body of rank 0's answer is the FragmentSignature.
 
     runFragment :group {
-      fragment @45 :F.FragmentKey;
-      # One that is loaded. While it is still being compiled this is an error: nothing waits for a compiler.
-      call @46 :Data;
-      # A message whose root is a FragmentCall, in the standard stream framing. The same bytes mean the same call, so
-      # that workers prepare it once.
+      number @45 :UInt32;
+      # Names the call: see runtime/fragment/known_calls.h, by which client and workers count calls alike.
+      call @46 :F.NewFragmentCall;
+      # Null: that which has this number already.
       arguments @47 :List(V.Value);
       # Of each, a register, which lies as the call says; of a scalar also a bool, int64 or float64.
       results @48 :List(RegisterId);

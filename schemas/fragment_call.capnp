@@ -30,6 +30,14 @@ struct FragmentKey {
   low @1 :UInt64;
 }
 
+struct NewFragmentCall {
+  # One that is sent once, and prepared once.
+  fragment @0 :FragmentKey;
+  # One that is loaded. While it is still being compiled this is an error: nothing waits for a compiler.
+  call @1 :Data;
+  # A message whose root is a FragmentCall, in the standard stream framing.
+}
+
 struct FragmentSignature {
   function @0 :Text;
   # As the fragment names it.
@@ -52,6 +60,8 @@ struct FragmentCall {
     layout @3 :P.Layout;
     # Of what is taken as it is placed: how it lies. Null: each worker has a tensor of its own, of that shape; or the
     # split says it.
+    asItIs @4 :Bool;
+    # Whatever each worker has in its register, for a module's function to look at. All else counts for nothing then.
   }
 
   struct Output {
@@ -60,5 +70,8 @@ struct FragmentCall {
     shapeIsGiven @1 :Bool;
     shape @2 :List(Int64);
     # If so: that of the whole tensor, or, of those that each worker keeps, of each.
+    dtypeIsGiven @3 :Bool;
+    dtype @4 :V.DType;
+    # If so: of a module's function, which does not state it.
   }
 }

@@ -35,8 +35,14 @@ Status CheckNumber(const FragmentInput& input, DType dtype) {
   return InvalidArgument("it is ", dtype, ", and ", integer, " is beyond it");
 }
 
+// What a number is to a module's function.
+DType OwnDType(const FragmentInput& number) {
+  if (number.truth() != nullptr) return DType::kBool;
+  return number.real() != nullptr ? DType::kFloat64 : DType::kInt64;
+}
+
 StatusOr<Given> RegisterGiven(SessionCore& core, const FragmentInput& input,
-                              const fragment::TensorType& type) {
+                              const fragment::TensorType* type) {
   const DRef& ref = *input.ref();
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "its register"));
   Given given{Given::Kind::kRegister, input.split(), core.LayoutOf(ref)};
@@ -48,25 +54,27 @@ StatusOr<Given> RegisterGiven(SessionCore& core, const FragmentInput& input,
   }
   if (given.layout != nullptr) return given;
   if (input.split() != fragment::Split::kAsPlaced) return unknown;
-  given.dtype = type.dtype;
+  if (type == nullptr) return given;
+  given.dtype = type->dtype;
   if (input.own_shape().has_value()) {
     given.shape = *input.own_shape();
-  } else if (type.IsClosed()) {
-    given.shape = Shape(type.extents);
+  } else if (type->IsClosed()) {
+    given.shape = Shape(type->extents);
   } else {
-    return InvalidArgument("it is ", type.ToString(), ", and nothing says what the workers have: ",
+    return InvalidArgument("it is ", type->ToString(), ", and nothing says what the workers have: ",
                            "give own_shape, or say the layout by DeclareLayout()");
   }
   return given;
 }
 
+// `type`: as the fragment states it; null: it is a function, which does not.
 StatusOr<Given> HowGiven(SessionCore& core, const FragmentInput& input,
-                         const fragment::TensorType& type) {
+                         const fragment::TensorType* type) {
   if (input.ref() != nullptr) return RegisterGiven(core, input, type);
   if (input.tensor() == nullptr) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckNumber(input, type.dtype));
     Given given;
-    given.dtype = type.dtype;
+    given.dtype = type != nullptr ? type->dtype : OwnDType(input);
+    LOCKSTEP_RETURN_IF_ERROR(CheckNumber(input, given.dtype));
     return given;
   }
   if (input.split() == fragment::Split::kAsPlaced) {
@@ -74,6 +82,34 @@ StatusOr<Given> HowGiven(SessionCore& core, const FragmentInput& input,
   }
   return Given{Given::Kind::kTensor, input.split(), nullptr, input.tensor()->dtype,
                input.tensor()->shape};
+}
+
+bool AreSame(const LayoutPtr& a, const LayoutPtr& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+// Whether an input that was found to be given so is another time. It may be, and not be known here
+// to be, if the workers have to be asked.
+bool IsGivenAs(SessionCore& core, const FragmentInput& input, const Given& given,
+               const fragment::TensorType* type) {
+  if (input.ref() != nullptr) {
+    const DRef& ref = *input.ref();
+    if (given.kind != Given::Kind::kRegister || given.split != input.split()) return false;
+    if (!core.CheckOwn(ref, "").ok()) return false;
+    if (given.layout != nullptr && core.HasLayout(ref, given.layout.get())) return true;
+    const LayoutPtr layout = core.LayoutOf(ref);
+    if (layout != nullptr || given.layout != nullptr) return AreSame(layout, given.layout);
+    if (core.MayHaveForeignLayout(ref)) return false;
+    if (type == nullptr) return true;
+    return given.shape ==
+           (input.own_shape().has_value() ? *input.own_shape() : Shape(type->extents));
+  }
+  if (input.tensor() != nullptr) {
+    return given.kind == Given::Kind::kTensor && given.split == input.split() &&
+           given.dtype == input.tensor()->dtype && given.shape == input.tensor()->shape;
+  }
+  if (given.kind != Given::Kind::kNumber) return false;
+  return type != nullptr ? CheckNumber(input, type->dtype).ok() : given.dtype == OwnDType(input);
 }
 
 // Whether each worker has the same of the tensor by both, whatever the meshes are called.
@@ -86,8 +122,11 @@ bool LiesAlike(const plan::Layout& a, const plan::Layout& b) {
   return true;
 }
 
-StatusOr<fragment::Input> InputOf(const Given& given, const std::vector<Rank>& ranks) {
-  if (given.layout == nullptr) return fragment::Input{given.dtype, given.shape, given.split};
+StatusOr<fragment::Input> InputOf(const Given& given, fragment::Kind kind,
+                                  const std::vector<Rank>& ranks) {
+  if (given.layout == nullptr) {
+    return fragment::Input{given.dtype, given.shape, given.split, {}, given.IsAsItIs(kind)};
+  }
   fragment::Input input{given.layout->dtype(), given.layout->shape(), given.split, *given.layout};
   // It may lie as it is wanted, on a mesh with other names: then it stays where it is.
   const auto placement = fragment::PlacementFor(given.split);
@@ -102,15 +141,19 @@ StatusOr<fragment::Input> InputOf(const Given& given, const std::vector<Rank>& r
   return input;
 }
 
-StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind,
-                                const fragment::Signature& signature, std::vector<Given> given,
-                                const std::vector<FragmentOutput>& outputs) {
+StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::Signature signature,
+                                std::vector<Given> given,
+                                absl::Span<const FragmentOutput> outputs) {
   std::vector<Rank> ranks(static_cast<size_t>(num_workers));
   std::iota(ranks.begin(), ranks.end(), 0);
-  fragment::CallParts parts{{}, outputs};
+  fragment::CallParts parts{{}, {outputs.begin(), outputs.end()}};
   for (const Given& one : given) {
-    LOCKSTEP_ASSIGN_OR_RETURN(fragment::Input input, InputOf(one, ranks));
+    LOCKSTEP_ASSIGN_OR_RETURN(fragment::Input input, InputOf(one, kind, ranks));
     parts.inputs.push_back(std::move(input));
+  }
+  if (kind == fragment::Kind::kFunction) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        signature, fragment::SignatureOfFunction(signature.function, parts.inputs, parts.outputs));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       const fragment::PlacedCall placed,
@@ -118,8 +161,8 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind,
   CheckedCall call;
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<plan::Layout>& wanted = placed.ArgumentLayout(static_cast<int>(i));
-    const bool stays =
-        !wanted.has_value() || (given[i].layout != nullptr && *given[i].layout == *wanted);
+    const bool stays = !wanted.has_value() || given[i].kind == Given::Kind::kNumber ||
+                       (given[i].layout != nullptr && *given[i].layout == *wanted);
     call.wanted.push_back(stays ? nullptr : std::make_shared<const plan::Layout>(*wanted));
   }
   for (int i = 0; i < signature.num_results(); ++i) {
@@ -132,53 +175,57 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind,
   }
   call.encoded = fragment::EncodeCall(parts);
   call.given = std::move(given);
-  call.outputs = outputs;
+  call.outputs = parts.outputs;
   return call;
 }
 
 }  // namespace
 
-bool CheckedCall::Given::operator==(const Given& other) const {
-  const bool alike = layout == other.layout ||
-                     (layout != nullptr && other.layout != nullptr && *layout == *other.layout);
-  return alike && kind == other.kind && split == other.split && dtype == other.dtype &&
-         shape == other.shape;
+bool CheckedCall::IsOf(SessionCore& core, const Callee& callee,
+                       absl::Span<const FragmentInput> inputs,
+                       absl::Span<const FragmentOutput> other_outputs) const {
+  if (inputs.size() != given.size()) return false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!IsGivenAs(core, inputs[i], given[i], callee.ArgumentType(i))) return false;
+  }
+  return absl::MakeConstSpan(outputs) == other_outputs;
 }
 
-bool CheckedCall::IsOf(const std::vector<Given>& other,
-                       const std::vector<FragmentOutput>& other_outputs) const {
-  return given == other &&
-         std::equal(outputs.begin(), outputs.end(), other_outputs.begin(), other_outputs.end(),
-                    [](const FragmentOutput& a, const FragmentOutput& b) {
-                      return a.combine == b.combine && a.shape == b.shape;
-                    });
+std::shared_ptr<const CheckedCall> CheckedCalls::Find(
+    SessionCore& core, const Callee& callee, absl::Span<const FragmentInput> inputs,
+    absl::Span<const FragmentOutput> outputs) const {
+  std::lock_guard lock(mutex_);
+  for (auto call = kept_.rbegin(); call != kept_.rend(); ++call) {
+    if ((*call)->IsOf(core, callee, inputs, outputs)) return *call;
+  }
+  return nullptr;
 }
 
 StatusOr<std::shared_ptr<const CheckedCall>> CheckedCalls::Check(
-    SessionCore& core, fragment::Kind kind, const fragment::Signature& signature,
-    const std::vector<FragmentInput>& inputs, const std::vector<FragmentOutput>& outputs) {
+    SessionCore& core, const Callee& callee, absl::Span<const FragmentInput> inputs,
+    absl::Span<const FragmentOutput> outputs) {
+  std::shared_ptr<const CheckedCall> call = Find(core, callee, inputs, outputs);
+  if (call != nullptr) [[likely]]
+    return call;
   std::vector<Given> given;
-  given.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     // One that is too many is told of by PlacedCall.
     static const fragment::TensorType any;
-    StatusOr<Given> one = HowGiven(
-        core, inputs[i], i < signature.arguments.size() ? signature.arguments[i].type : any);
+    const bool is_too_many = !callee.is_function() && i >= callee.signature.arguments.size();
+    StatusOr<Given> one = HowGiven(core, inputs[i], is_too_many ? &any : callee.ArgumentType(i));
     if (!one.ok()) {
       return Annotate(one.status(),
-                      "argument " + std::to_string(i) + " of `" + signature.function + "`");
+                      "argument " + std::to_string(i) + " of `" + callee.signature.function + "`");
     }
     given.push_back(*std::move(one));
   }
-  {
-    std::lock_guard lock(mutex_);
-    for (auto call = kept_.rbegin(); call != kept_.rend(); ++call) {
-      if ((*call)->IsOf(given, outputs)) return *call;
-    }
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(CheckedCall made, CheckAnew(core.facts().num_workers, kind, signature,
-                                                        std::move(given), outputs));
-  auto call = std::make_shared<const CheckedCall>(std::move(made));
+  // Again: the workers may have been asked for a layout.
+  call = Find(core, callee, inputs, outputs);
+  if (call != nullptr) return call;
+  LOCKSTEP_ASSIGN_OR_RETURN(CheckedCall made,
+                            CheckAnew(core.facts().num_workers, callee.kind, callee.signature,
+                                      std::move(given), outputs));
+  call = std::make_shared<const CheckedCall>(std::move(made));
   std::lock_guard lock(mutex_);
   if (kept_.size() >= kMost) kept_.erase(kept_.begin());
   kept_.push_back(call);

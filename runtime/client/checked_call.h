@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
@@ -21,8 +22,20 @@ namespace lockstep::client {
 
 using LayoutPtr = std::shared_ptr<const plan::Layout>;
 
-// Immutable.
-struct CheckedCall {
+// What is called. Borrowed.
+struct Callee {
+  fragment::Kind kind;
+  const fragment::Signature& signature;  // of a function, its name alone
+
+  bool is_function() const { return kind == fragment::Kind::kFunction; }
+  // Null: it is a function, which states none.
+  const fragment::TensorType* ArgumentType(size_t i) const {
+    return is_function() ? nullptr : &signature.arguments[i].type;
+  }
+};
+
+// Immutable, but for the number that the session keeps there.
+struct CheckedCall : SentCall {
   // How one input is given.
   struct Given {
     enum class Kind { kRegister, kTensor, kNumber };
@@ -33,21 +46,21 @@ struct CheckedCall {
     DType dtype = DType::kFloat32;
     Shape shape = {};  // of a tensor of the client's, or of each worker's own
 
-    bool operator==(const Given& other) const;
-  };
-  struct Result {
-    LayoutPtr layout;                 // null: each worker keeps its own
-    bool is_told_by_workers = false;  // or it is not known here
+    // Whatever each worker has, for a function to look at.
+    bool IsAsItIs(fragment::Kind called) const {
+      return called == fragment::Kind::kFunction && kind == Kind::kRegister && layout == nullptr;
+    }
   };
 
   std::vector<Given> given;
   std::vector<FragmentOutput> outputs;
 
   std::vector<LayoutPtr> wanted;  // where an input has to be brought; null: it stays
-  std::vector<Result> results;
-  std::string encoded;  // as workers read it
+  std::vector<NewRegister> results;
 
-  bool IsOf(const std::vector<Given>& given, const std::vector<FragmentOutput>& outputs) const;
+  // Whether it is that of such inputs, as far as it is known here how they lie.
+  bool IsOf(SessionCore& core, const Callee& callee, absl::Span<const FragmentInput> inputs,
+            absl::Span<const FragmentOutput> outputs) const;
 };
 
 // Those of one fragment; one that is made in a loop is checked once.
@@ -60,13 +73,17 @@ class CheckedCalls {
 
   // kInvalidArgument: the call does not fit the signature (see fragment::PlacedCall), or an input
   // is none of a fragment's. May ask the workers for a layout that another client has made.
-  StatusOr<std::shared_ptr<const CheckedCall>> Check(SessionCore& core, fragment::Kind kind,
-                                                     const fragment::Signature& signature,
-                                                     const std::vector<FragmentInput>& inputs,
-                                                     const std::vector<FragmentOutput>& outputs);
+  StatusOr<std::shared_ptr<const CheckedCall>> Check(SessionCore& core, const Callee& callee,
+                                                     absl::Span<const FragmentInput> inputs,
+                                                     absl::Span<const FragmentOutput> outputs);
 
  private:
-  std::mutex mutex_;
+  // Null: there is none.
+  std::shared_ptr<const CheckedCall> Find(SessionCore& core, const Callee& callee,
+                                          absl::Span<const FragmentInput> inputs,
+                                          absl::Span<const FragmentOutput> outputs) const;
+
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const CheckedCall>> kept_;  // the last one last
 };
 

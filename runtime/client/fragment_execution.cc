@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/client/checked_call.h"
 #include "runtime/client/layout_commands.h"
 #include "runtime/client/session_core.h"
@@ -27,7 +28,8 @@ StatusOr<DRef> Relaid(SessionCore& core, const DRef& ref, const plan::Layout& wa
                       Generation generation) {
   DRef copy = core.CopyOf(ref, wanted, generation);
   if (!copy.IsNull()) return copy;
-  LOCKSTEP_ASSIGN_OR_RETURN(copy, client::IssueReshard(core, ref, wanted));
+  LOCKSTEP_ASSIGN_OR_RETURN(copy,
+                            client::IssueReshard(core, ref, wanted, client::MovedFor::kFragment));
   core.KeepCopy(ref, copy, generation);
   return copy;
 }
@@ -36,17 +38,13 @@ StatusOr<DRef> Relaid(SessionCore& core, const DRef& ref, const plan::Layout& wa
 
 StatusOr<CompiledFragment> CompiledFragment::Compile(const std::shared_ptr<SessionCore>& core,
                                                      const fragment::Fragment& fragment) {
-  if (fragment.kind() == fragment::Kind::kFunction) {
-    return Unimplemented("`", fragment.name(),
-                         "` is the name of a function, which is not compiled: call it by Call()");
-  }
   CompiledFragment compiled;
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core->CompileFragment(fragment, &compiled.generation_));
   auto facts = std::make_shared<Facts>();
   facts->name = fragment.name();
   facts->kind = fragment.kind();
-  facts->key = fragment::KeyOf(fragment);
+  facts->key = fragment.key();
   facts->calls = std::make_shared<client::CheckedCalls>();
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::FragmentSignature>(
       body, [&](wire::FragmentSignature::Reader reader) -> Status {
@@ -58,59 +56,69 @@ StatusOr<CompiledFragment> CompiledFragment::Compile(const std::shared_ptr<Sessi
   return compiled;
 }
 
-Status CompiledFragment::CheckUsable(SessionCore& core) const {
+Status CompiledFragment::CheckSession(const std::shared_ptr<SessionCore>& core) const {
   if (facts_ == nullptr) return FailedPrecondition("no fragment was compiled to this handle");
-  if (core_.lock().get() != &core) {
+  if (core_.owner_before(core) || core.owner_before(core_)) {
     return FailedPrecondition(facts_->name, " was compiled in another session");
   }
+  return OkStatus();
+}
+
+Status CompiledFragment::CheckGeneration(SessionCore& core) const {
   if (core.generation() == generation_) return OkStatus();
   return FailedPrecondition("the session was reset since ", facts_->name,
                             " was compiled; compile it again");
 }
 
-StatusOr<std::vector<DRef>> CompiledFragment::Execute(SessionCore& core,
-                                                      const std::vector<FragmentInput>& inputs,
-                                                      const std::vector<FragmentOutput>& outputs,
+StatusOr<std::vector<DRef>> CompiledFragment::Execute(const std::shared_ptr<SessionCore>& session,
+                                                      absl::Span<const FragmentInput> inputs,
+                                                      absl::Span<const FragmentOutput> outputs,
                                                       Place place) const {
-  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(core));
+  LOCKSTEP_RETURN_IF_ERROR(CheckSession(session));
+  SessionCore& core = *session;
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::shared_ptr<const CheckedCall> call,
-      facts_->calls->Check(core, facts_->kind, facts_->signature, inputs, outputs));
-  std::vector<DRef> registers(inputs.size());  // null: a number
+      facts_->calls->Check(core, {facts_->kind, facts_->signature}, inputs, outputs));
+  absl::InlinedVector<const DRef*, 8> registers(inputs.size());  // null: a number
+  std::vector<DRef> moved;                                       // which some of these are
   for (size_t i = 0; i < inputs.size(); ++i) {
+    registers[i] = inputs[i].ref();
     const client::LayoutPtr& wanted = call->wanted[i];
-    if (inputs[i].tensor() != nullptr) {
-      LOCKSTEP_ASSIGN_OR_RETURN(registers[i], place(*inputs[i].tensor(), *wanted));
-    } else if (inputs[i].ref() != nullptr && wanted != nullptr) {
-      LOCKSTEP_ASSIGN_OR_RETURN(registers[i], Relaid(core, *inputs[i].ref(), *wanted, generation_));
-    } else if (inputs[i].ref() != nullptr) {
-      registers[i] = *inputs[i].ref();
-    }
+    if (wanted == nullptr) continue;
+    // Nothing is moved in vain. The call itself is checked when it is issued.
+    LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(core));
+    moved.reserve(inputs.size());
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef there, inputs[i].ref() != nullptr
+                                              ? Relaid(core, *inputs[i].ref(), *wanted, generation_)
+                                              : place(*inputs[i].tensor(), *wanted));
+    moved.push_back(std::move(there));
+    registers[i] = &moved.back();
   }
-  const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> names) {
+  const auto write = [&](wire::Command::Builder command, uint32_t number, bool is_known,
+                         absl::Span<const DRef> names) {
     auto run = command.initRunFragment();
-    run.initFragment().setHigh(facts_->key.high);
-    run.getFragment().setLow(facts_->key.low);
-    run.setCall({reinterpret_cast<const kj::byte*>(call->encoded.data()), call->encoded.size()});
+    run.setNumber(number);
+    if (!is_known) {
+      auto made = run.initCall();
+      made.initFragment().setHigh(facts_->key.high);
+      made.getFragment().setLow(facts_->key.low);
+      made.setCall({reinterpret_cast<const kj::byte*>(call->encoded.data()), call->encoded.size()});
+    }
     auto arguments = run.initArguments(static_cast<unsigned>(inputs.size()));
     for (unsigned i = 0; i < arguments.size(); ++i) {
-      if (registers[i].IsNull()) {
-        WriteNumber(arguments[i], inputs[i], facts_->signature.arguments[i].type.dtype);
+      if (registers[i] == nullptr) {
+        WriteNumber(arguments[i], inputs[i], call->given[i].dtype);
       } else {
-        arguments[i].setRegister(registers[i].id().Packed());
+        arguments[i].setRegister(registers[i]->id().Packed());
       }
     }
     auto results = run.initResults(static_cast<unsigned>(names.size()));
     for (unsigned i = 0; i < results.size(); ++i) results.set(i, names[i].id().Packed());
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      std::vector<DRef> made,
-      core.IssueNamingIn(generation_, facts_->name.c_str(), call->results.size(), write));
-  for (size_t i = 0; i < made.size(); ++i) {
-    if (call->results[i].layout != nullptr) core.SetLayout(made[i], call->results[i].layout);
-    if (call->results[i].is_told_by_workers) core.ExpectLayout(made[i]);
-  }
-  return made;
+  StatusOr<std::vector<DRef>> results =
+      core.IssueFragmentCallIn(generation_, facts_->name.c_str(), call, call->results, write);
+  if (results.ok()) core.fragment_traffic().AddExecution();
+  return results;
 }
 
 }  // namespace lockstep

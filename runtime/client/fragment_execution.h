@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
@@ -78,6 +79,9 @@ class FragmentInput {
   fragment::Split split_ = fragment::Split::kNone;
   std::optional<Shape> own_shape_;
 };
+
+// What becomes of one result: {Combine::kAdd}; of a function, which does not state what it returns,
+// {Combine::kRows, Shape{10}, DType::kFloat64}.
 using FragmentOutput = fragment::Output;
 
 // Made by Session::Compile(). A handle: copies name the same. It belongs to the session, and to the
@@ -88,7 +92,7 @@ class CompiledFragment {
  public:
   CompiledFragment() = default;
 
-  // What it takes and gives. Of one that was compiled.
+  // What it takes and gives; of a function, its name alone. Of one that was compiled.
   const fragment::Signature& signature() const { return facts_->signature; }
   const std::string& name() const { return facts_->name; }
 
@@ -107,12 +111,13 @@ class CompiledFragment {
   // Waits until all workers have it.
   static StatusOr<CompiledFragment> Compile(const std::shared_ptr<client::SessionCore>& core,
                                             const fragment::Fragment& fragment);
-  // Whether a call of it could be sent now: kFailedPrecondition, with what to do.
-  Status CheckUsable(client::SessionCore& core) const;
-  StatusOr<std::vector<DRef>> Execute(client::SessionCore& core,
-                                      const std::vector<FragmentInput>& inputs,
-                                      const std::vector<FragmentOutput>& outputs,
-                                      Place place) const;
+  // Whether it was compiled in this session, and whether that was not reset since:
+  // kFailedPrecondition, with what to do.
+  Status CheckSession(const std::shared_ptr<client::SessionCore>& core) const;
+  Status CheckGeneration(client::SessionCore& core) const;
+  StatusOr<std::vector<DRef>> Execute(const std::shared_ptr<client::SessionCore>& session,
+                                      absl::Span<const FragmentInput> inputs,
+                                      absl::Span<const FragmentOutput> outputs, Place place) const;
 
   std::weak_ptr<client::SessionCore> core_;
   Generation generation_;

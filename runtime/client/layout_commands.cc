@@ -76,7 +76,8 @@ Status ForgetLayout(SessionCore& core, const DRef& ref) {
   });
 }
 
-StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to) {
+StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to,
+                            MovedFor use) {
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from, KnownLayout(core, source));
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core, to, from.shape(), from.dtype()));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckReshard(from, to));
@@ -85,17 +86,23 @@ StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::L
     if (!from.mesh().IndexOf(rank).has_value()) ranks.push_back(rank);
   }
   // It needs its ranks as an all-to-all among them does.
-  const OperationUse use{OperationKind::kAllToAll, false, ranks};
+  const OperationUse operation{OperationKind::kAllToAll, false, ranks};
   const auto write = [&](wire::Command::Builder command, RegisterId result) {
     auto reshard = command.initReshard();
     reshard.setSource(source.id().Packed());
     reshard.setResult(result.Packed());
+    reshard.setForFragment(use == MovedFor::kFragment);
     auto layouts = reshard.initLayouts();
     plan::WriteLayout(layouts.initFrom(), from);
     plan::WriteLayout(layouts.initTo(), to);
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(use, write));
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(operation, write));
   core.SetLayout(result, std::make_shared<const plan::Layout>(to));
+  if (use == MovedFor::kFragment) {
+    for (const Rank rank : to.mesh().ranks()) {
+      core.fragment_traffic().AddMoved(plan::BytesNewTo(rank, from, to));
+    }
+  }
   return result;
 }
 

@@ -18,9 +18,13 @@ StatusOr<plan::Layout> OnWorker0(const Shape& shape, DType dtype);
 Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Shape& shape,
                    DType dtype);
 
+// What a tensor is moved for: the bytes that inputs of fragments need are counted.
+enum class MovedFor { kProgram, kFragment };
+
 // The tensor in `source`, whose layout is known or kInvalidArgument says how to say it, in another
 // layout. The errors of CheckLayout() and of SessionCore::IssueOperation().
-StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to);
+StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to,
+                            MovedFor use = MovedFor::kProgram);
 
 // The layout of `ref`, of this session. The workers are asked, and waited for, if another client
 // has made it. kInvalidArgument: it was not said.

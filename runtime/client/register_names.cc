@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <utility>
 
 namespace lockstep::client {
 
@@ -44,7 +45,8 @@ DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
   return DRef(&name);
 }
 
-DRef RegisterNames::Acquire(uint64_t command) {
+DRef RegisterNames::Acquire(uint64_t command, std::shared_ptr<const plan::Layout> layout,
+                            bool expects_layout) {
   references_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   RegisterName* name = nullptr;
@@ -60,8 +62,8 @@ DRef RegisterNames::Acquire(uint64_t command) {
     generations_.store(name->generation, std::memory_order_relaxed);
   }
   name->named_by = command;
-  name->layout.reset();
-  name->is_found = false;
+  name->layout = std::move(layout);
+  name->is_found = expects_layout;
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
 }
@@ -71,11 +73,6 @@ void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layou
   std::lock_guard lock(mutex_);
   ref.name_->layout = std::move(layout);
   ref.name_->is_found = false;
-}
-
-void RegisterNames::ExpectLayout(const DRef& ref) {
-  std::lock_guard lock(mutex_);
-  ref.name_->is_found = true;
 }
 
 bool RegisterNames::MayHaveForeignLayout(const DRef& ref) const {

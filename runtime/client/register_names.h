@@ -50,8 +50,11 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is not in use, for what the command of this number makes.
-  DRef Acquire(uint64_t command);
+  // A name that is not in use, for what the command of this number makes, of that layout; null:
+  // nothing says it. `expects_layout`: the workers will know it, and it is not known here until
+  // they are asked.
+  DRef Acquire(uint64_t command, std::shared_ptr<const plan::Layout> layout = nullptr,
+               bool expects_layout = false);
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
   DRef Adopt(RegisterId id, uint64_t named_by);
@@ -59,8 +62,11 @@ class RegisterNames {
   // It holds something else than before: what was kept of it in other layouts is dropped.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
-  // The workers will know how what it holds lies; here it is not known until they are asked.
-  void ExpectLayout(const DRef& ref);
+  // Whether it is that very one: quicker than to compare two.
+  bool HasLayout(const DRef& ref, const plan::Layout* layout) const {
+    std::lock_guard lock(mutex_);
+    return ref.name_->layout.get() == layout;
+  }
   // True if the workers may know it: of a register that was adopted, or of which that is expected,
   // until it is set here.
   bool MayHaveForeignLayout(const DRef& ref) const;

@@ -35,16 +35,18 @@ struct Session::Parts {
 
   // Compiles the fragment, unless that was done in this generation of the session.
   StatusOr<CompiledFragment> CompileOnce(const fragment::Fragment& fragment) {
-    const fragment::ObjectKey key = fragment::KeyOf(fragment);
+    const fragment::ObjectKey& key = fragment.key();
     {
       std::lock_guard lock(fragments_mutex);
       const auto known = fragments.find({key.high, key.low});
-      if (known != fragments.end() && known->second.CheckUsable(*core).ok()) return known->second;
+      if (known != fragments.end() && known->second.CheckGeneration(*core).ok())
+        return known->second;
     }
     // Others go on meanwhile.
     LOCKSTEP_ASSIGN_OR_RETURN(CompiledFragment compiled, CompiledFragment::Compile(core, fragment));
     std::lock_guard lock(fragments_mutex);
-    std::erase_if(fragments, [&](const auto& old) { return !old.second.CheckUsable(*core).ok(); });
+    std::erase_if(fragments,
+                  [&](const auto& old) { return !old.second.CheckGeneration(*core).ok(); });
     return fragments[{key.high, key.low}] = std::move(compiled);
   }
 
@@ -302,13 +304,19 @@ StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
 // --- Layouts -----------------------------------------------------------------------------------
 
 StatusOr<DRef> Session::Place(const HostTensor& tensor, const plan::Layout& layout) {
+  return PlaceFor(client::MovedFor::kProgram, tensor, layout);
+}
+
+StatusOr<DRef> Session::PlaceFor(client::MovedFor use, const HostTensor& tensor,
+                                 const plan::Layout& layout) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(client::CheckLayout(core, layout, tensor.shape, tensor.dtype));
   LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, client::OnWorker0(tensor.shape, tensor.dtype));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, CopyToWorker0(tensor));
   core.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
-  return client::IssueReshard(core, source, layout);
+  if (use == client::MovedFor::kFragment) core.fragment_traffic().AddSent(tensor.data.size());
+  return client::IssueReshard(core, source, layout, use);
 }
 
 StatusOr<HostTensor> Session::Collect(const DRef& ref) {
@@ -352,21 +360,25 @@ StatusOr<CompiledFragment> Session::Compile(const fragment::Fragment& fragment) 
 }
 
 StatusOr<std::vector<DRef>> Session::Execute(const CompiledFragment& fragment,
-                                             const std::vector<FragmentInput>& inputs,
-                                             const std::vector<FragmentOutput>& outputs) {
+                                             absl::Span<const FragmentInput> inputs,
+                                             absl::Span<const FragmentOutput> outputs) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  return fragment.Execute(*parts_->core, inputs, outputs,
+  return fragment.Execute(parts_->core, inputs, outputs,
                           [this](const HostTensor& tensor, const plan::Layout& layout) {
-                            return Place(tensor, layout);
+                            return PlaceFor(client::MovedFor::kFragment, tensor, layout);
                           });
 }
 
 StatusOr<std::vector<DRef>> Session::Execute(const fragment::Fragment& fragment,
-                                             const std::vector<FragmentInput>& inputs,
-                                             const std::vector<FragmentOutput>& outputs) {
+                                             absl::Span<const FragmentInput> inputs,
+                                             absl::Span<const FragmentOutput> outputs) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_ASSIGN_OR_RETURN(const CompiledFragment compiled, parts_->CompileOnce(fragment));
   return Execute(compiled, inputs, outputs);
+}
+
+FragmentTraffic Session::fragment_traffic() const {
+  return IsMovedFrom() ? FragmentTraffic() : parts_->core->fragment_traffic().Get();
 }
 
 // --- Waiting and looking -----------------------------------------------------------------------

@@ -41,6 +41,7 @@
 #include "runtime/client/bound_plan.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/fragment_execution.h"
+#include "runtime/client/fragment_traffic.h"
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
@@ -50,6 +51,9 @@ namespace lockstep {
 
 namespace control {
 class ZmqContext;
+}
+namespace client {
+enum class MovedFor;
 }
 
 struct SessionOptions {
@@ -237,26 +241,34 @@ class Session {
 
   // --- Fragments -------------------------------------------------------------------------------
   // Pieces of a program that are sent once, and that each worker compiles for its own processor, to
-  // run on its part of the data (runtime/fragment/fragment.h; docs/fragments.md).
+  // run on its part of the data; or names of functions (runtime/fragment/fragment.h;
+  // docs/fragments.md).
 
   // Waits until all workers have compiled it. What is wrong with it is an error of this call, with
   // its place, and the session goes on. kPermissionDenied: the cluster does not let this client;
   // kFailedPrecondition: fragments are not available; kResourceExhausted, kDeadlineExceeded,
-  // kInternal: the compiler has reached a limit, or has failed.
+  // kInternal: the compiler has reached a limit, or has failed. The name of a function is looked up
+  // instead: kNotFound, if a worker has no such function.
   StatusOr<CompiledFragment> Compile(const fragment::Fragment& fragment);
   // Calls it on every worker, with its part of each input; does not wait. Inputs that do not lie as
   // they are wanted are moved first, and what was moved is kept with its DRef for the next call.
   // One DRef for each result: rows, columns, and what is combined, have layouts (Collect, Reshard),
   // and are put together or combined when their value is needed. kInvalidArgument: the call does
   // not fit the fragment's signature (see fragment::PlacedCall), and nothing was sent;
-  // kFailedPrecondition: the session was reset since it was compiled.
+  // kFailedPrecondition: the session was reset since it was compiled. A function has no signature:
+  // each output says shape and dtype, which are checked when it has returned; it takes what it
+  // likes, and must not write to it.
   StatusOr<std::vector<DRef>> Execute(const CompiledFragment& fragment,
-                                      const std::vector<FragmentInput>& inputs,
-                                      const std::vector<FragmentOutput>& outputs);
+                                      absl::Span<const FragmentInput> inputs,
+                                      absl::Span<const FragmentOutput> outputs);
   // The same, and compiles it first, unless that was done since the last reset.
   StatusOr<std::vector<DRef>> Execute(const fragment::Fragment& fragment,
-                                      const std::vector<FragmentInput>& inputs,
-                                      const std::vector<FragmentOutput>& outputs);
+                                      absl::Span<const FragmentInput> inputs,
+                                      absl::Span<const FragmentOutput> outputs);
+
+  // How much was moved because inputs did not lie as they were wanted: in a loop whose data stays
+  // where it is, nothing.
+  FragmentTraffic fragment_traffic() const;
 
   // --- Waiting and looking ---------------------------------------------------------------------
 
@@ -328,6 +340,8 @@ class Session {
 
  private:
   struct Parts;
+  StatusOr<DRef> PlaceFor(client::MovedFor use, const HostTensor& tensor,
+                          const plan::Layout& layout);
   explicit Session(std::unique_ptr<Parts> parts);
   // Attaches if there is a ticket.
   static StatusOr<Session> Open(const SessionOptions& options, std::string_view ticket,

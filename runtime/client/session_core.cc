@@ -340,6 +340,7 @@ Status SessionCore::ResetWithin(std::unique_lock<std::mutex>& lock, milliseconds
   link_->StartGeneration(generation);
   unpaired_.Clear();
   programs_.Clear();
+  calls_.Clear();
   const Status answered =
       AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
         auto reset = message.initResetSession();

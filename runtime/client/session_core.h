@@ -19,6 +19,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/fragment_traffic.h"
 #include "runtime/client/link.h"
 #include "runtime/client/open_batch.h"
 #include "runtime/client/register_names.h"
@@ -27,6 +28,7 @@
 #include "runtime/client/unpaired_messages.h"
 #include "runtime/control/channel.h"
 #include "runtime/fragment/fragment.h"
+#include "runtime/fragment/known_calls.h"
 #include "runtime/plan/known_programs.h"
 #include "runtime/plan/plan_key.h"
 #include "runtime/trace/ring.h"
@@ -36,6 +38,19 @@ namespace lockstep::client {
 // The controller reports late workers itself; the client waits this much longer, and only then
 // takes the controller to be silent.
 constexpr std::chrono::milliseconds kAnswerGrace{2000};
+
+// A call of a fragment, of which the workers are sent only the number once they know it.
+struct SentCall {
+  std::string encoded;  // as they read it
+  // By which it was sent last, in whatever generation. Guarded by the session that sends it.
+  mutable uint32_t number = 0;
+};
+
+// What is known of a register that a command makes.
+struct NewRegister {
+  std::shared_ptr<const plan::Layout> layout;  // null: it is not known here
+  bool is_told_by_workers = false;             // who know it
+};
 
 // Batches commands, sends the batches, and waits for answers.
 //
@@ -138,23 +153,35 @@ class SessionCore {
     return results;
   }
 
-  // Gives `count` registers new names, in that generation only: kFailedPrecondition if the session
-  // was reset since `what` was compiled. `fill` is told the names.
+  // Calls a fragment, in that generation only: kFailedPrecondition if the session was reset since
+  // `fragment` was compiled. `fill` is told the call's number, whether the workers know it by that,
+  // and the registers that receive `results`.
   template <typename Fill>
-  StatusOr<std::vector<DRef>> IssueNamingIn(Generation generation, const char* what, size_t count,
-                                            Fill&& fill) {
+  StatusOr<std::vector<DRef>> IssueFragmentCallIn(Generation generation, const char* fragment,
+                                                  const std::shared_ptr<const SentCall>& call,
+                                                  absl::Span<const NewRegister> results,
+                                                  Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    if (link_->generation() != generation) {
-      return FailedPrecondition("the session was reset since ", what,
+    if (link_->generation() != generation) [[unlikely]] {
+      return FailedPrecondition("the session was reset since ", fragment,
                                 " was compiled; compile it again");
     }
-    std::vector<DRef> results;
-    for (size_t i = 0; i < count; ++i) results.push_back(names_->Acquire(batch_.next_command()));
-    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(
-        [&](wire::Command::Builder command) { fill(command, absl::MakeConstSpan(results)); }));
+    std::vector<DRef> made;
+    made.reserve(results.size());
+    for (const NewRegister& result : results) {
+      made.push_back(
+          names_->Acquire(batch_.next_command(), result.layout, result.is_told_by_workers));
+    }
+    const auto* const known = calls_.Find(call->number);
+    const bool is_known = known != nullptr && *known == call;
+    if (!is_known) call->number = calls_.NumberOfNext(call->encoded.size());
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append([&](wire::Command::Builder command) {
+      fill(command, call->number, is_known, absl::MakeConstSpan(made));
+    }));
+    if (!is_known) calls_.Add(call, call->encoded.size());
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
-    return results;
+    return made;
   }
 
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
@@ -187,7 +214,9 @@ class SessionCore {
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const {
     return names_->LayoutOf(ref);
   }
-  void ExpectLayout(const DRef& ref) { names_->ExpectLayout(ref); }
+  bool HasLayout(const DRef& ref, const plan::Layout* layout) const {
+    return names_->HasLayout(ref, layout);
+  }
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
   // What was brought into another layout, and is kept for the next who wants it so: see
   // RegisterNames. Null: it is not there.
@@ -199,6 +228,7 @@ class SessionCore {
   }
   // Something may write to what the register holds.
   void DropCopies(const DRef& ref) { names_->DropRelaid(ref); }
+  FragmentTrafficCounts& fragment_traffic() { return fragment_traffic_; }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 
@@ -296,8 +326,10 @@ class SessionCore {
   RegisterNames* const names_;
   SessionRecorder recorder_;  // with mutex_ held
   OpenBatch batch_;
-  UnpairedMessages unpaired_;     // of this generation
-  plan::KnownPrograms programs_;  // the same
+  UnpairedMessages unpaired_;                                    // of this generation
+  plan::KnownPrograms programs_;                                 // the same
+  fragment::KnownCalls<std::shared_ptr<const SentCall>> calls_;  // the same
+  FragmentTrafficCounts fragment_traffic_;
   SessionInput input_;
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.

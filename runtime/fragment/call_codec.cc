@@ -36,6 +36,7 @@ StatusOr<Input> ReadInput(wire::FragmentCall::Input::Reader reader, int world_si
     return InvalidArgument("there is no split number ", +reader.getSplit());
   }
   input.split = static_cast<Split>(reader.getSplit());
+  if (reader.getAsItIs()) return Input{DType::kFloat32, {}, Split::kAsPlaced, {}, true};
   if (reader.hasLayout()) {
     LOCKSTEP_ASSIGN_OR_RETURN(input.layout, plan::ReadLayout(reader.getLayout(), world_size));
   }
@@ -50,6 +51,9 @@ StatusOr<Output> ReadOutput(wire::FragmentCall::Output::Reader reader) {
   if (reader.getShapeIsGiven()) {
     // Its size in bytes is checked against the signature.
     LOCKSTEP_ASSIGN_OR_RETURN(output.shape, ReadExtents(reader.getShape(), DType::kBool));
+  }
+  if (reader.getDtypeIsGiven()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(output.dtype, DTypeFromNumber(static_cast<int>(reader.getDtype())));
   }
   return output;
 }
@@ -83,6 +87,7 @@ std::string EncodeCall(const CallParts& call) {
     inputs[i].setDtype(static_cast<wire::DType>(input.dtype));
     WriteExtents(inputs[i].initShape(static_cast<unsigned>(input.shape.ndim())), input.shape);
     inputs[i].setSplit(static_cast<uint8_t>(input.split));
+    inputs[i].setAsItIs(input.as_it_is);
     if (input.split == Split::kAsPlaced && input.layout.has_value()) {
       plan::WriteLayout(inputs[i].initLayout(), *input.layout);
     }
@@ -91,6 +96,10 @@ std::string EncodeCall(const CallParts& call) {
   for (unsigned i = 0; i < outputs.size(); ++i) {
     const Output& output = call.outputs[i];
     outputs[i].setCombine(static_cast<uint8_t>(output.combine));
+    if (output.dtype.has_value()) {
+      outputs[i].setDtypeIsGiven(true);
+      outputs[i].setDtype(static_cast<wire::DType>(*output.dtype));
+    }
     if (!output.shape.has_value()) continue;
     outputs[i].setShapeIsGiven(true);
     WriteExtents(outputs[i].initShape(static_cast<unsigned>(output.shape->ndim())), *output.shape);

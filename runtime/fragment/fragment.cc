@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/base/utf8.h"
+#include "runtime/fragment/object_key.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -56,7 +57,9 @@ std::string_view Name(Kind kind) {
 }
 
 Fragment::Fragment(Kind kind, std::string source, std::string entry, std::string name)
-    : kind_(kind), source_(std::move(source)), entry_(std::move(entry)), name_(std::move(name)) {}
+    : kind_(kind), source_(std::move(source)), entry_(std::move(entry)), name_(std::move(name)) {
+  key_ = KeyOf({*this}, CompilerIdentity());
+}
 
 StatusOr<Fragment> Fragment::Mlir(std::string source, std::string name) {
   LOCKSTEP_RETURN_IF_ERROR(CheckName("the name", name));

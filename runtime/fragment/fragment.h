@@ -18,6 +18,18 @@ enum class Kind : uint8_t {
 // "mlir", "cuda", "function"
 std::string_view Name(Kind kind);
 
+// 128 bits of BLAKE2b, of a fragment or of what it is compiled to. Unlike the keys of plans
+// (runtime/plan/plan_key.h) it decides alone: an object does not say what it was compiled from.
+// Whoever sends fragments must not find two of one key, so the hash is one that withstands that.
+struct ObjectKey {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  // 32 hexadecimal digits: a file's name.
+  std::string ToString() const;
+  bool operator==(const ObjectKey&) const = default;
+};
+
 // Immutable. What it holds is bounded, and otherwise unchecked: only a compiler says whether it
 // means anything. Threads: any.
 class Fragment {
@@ -41,6 +53,8 @@ class Fragment {
   // What messages call it.
   const std::string& name() const { return name_; }
   bool is_bytecode() const;
+  // Of kind, source and entry; not of the name, which is for messages. A session names it by that.
+  const ObjectKey& key() const { return key_; }
 
  private:
   Fragment(Kind kind, std::string source, std::string entry, std::string name);
@@ -49,6 +63,7 @@ class Fragment {
   std::string source_;
   std::string entry_;
   std::string name_;
+  ObjectKey key_;
 };
 
 }  // namespace lockstep::fragment

@@ -76,6 +76,4 @@ ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler) {
   return hasher.Finish();
 }
 
-ObjectKey KeyOf(const Fragment& fragment) { return KeyOf({fragment}, CompilerIdentity()); }
-
 }  // namespace lockstep::fragment

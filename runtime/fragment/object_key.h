@@ -18,18 +18,6 @@ struct CompilerIdentity {
   bool operator==(const CompilerIdentity&) const = default;
 };
 
-// 128 bits of BLAKE2b. Unlike the keys of plans (runtime/plan/plan_key.h) it decides alone: an
-// object does not say what it was compiled from. Whoever sends fragments must not find two of one
-// key, so the hash is one that withstands that.
-struct ObjectKey {
-  uint64_t high = 0;
-  uint64_t low = 0;
-
-  // 32 hexadecimal digits: a file's name.
-  std::string ToString() const;
-  bool operator==(const ObjectKey&) const = default;
-};
-
 // What is compiled. `types`: those of the arguments, open where workers differ (PlacedCall); empty:
 // as the fragment says.
 struct CompileWork {
@@ -41,7 +29,5 @@ struct CompileWork {
 // Of all of that, the ABI's version, and what the key itself is made of. The fragment's name does
 // not count, which is for messages.
 ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler);
-// Of the fragment alone: what a session names it by.
-ObjectKey KeyOf(const Fragment& fragment);
 
 }  // namespace lockstep::fragment

@@ -40,6 +40,31 @@ bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
 
 }  // namespace
 
+StatusOr<Signature> SignatureOfFunction(const std::string& function,
+                                        const std::vector<Input>& inputs,
+                                        const std::vector<Output>& outputs) {
+  Signature signature{function, {}, {}};
+  for (const Input& input : inputs) {
+    const auto ndim = static_cast<size_t>(input.shape.ndim());
+    signature.arguments.push_back({{input.dtype, std::vector<int64_t>(ndim, kOpen)}});
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
+    if (!output.shape.has_value() || !output.dtype.has_value()) {
+      return InvalidArgument("result ", i, " of `", function, "`: a function does not state what ",
+                             "it returns; say shape and dtype with the call");
+    }
+    TensorType type{*output.dtype, ExtentsOf(*output.shape)};
+    const auto dimension = DimensionOf(output.combine);
+    if (dimension.has_value() && *dimension < type.ndim()) {
+      type.extents[static_cast<size_t>(*dimension)] = kOpen;
+    }
+    signature.results.push_back({std::move(type)});
+  }
+  LOCKSTEP_RETURN_IF_ERROR(signature.Validate());
+  return signature;
+}
+
 PlacedCall::PlacedCall(Kind kind, Signature signature, plan::Mesh workers,
                        std::vector<Input> inputs, std::vector<Output> outputs)
     : kind_(kind),
@@ -168,6 +193,10 @@ Status PlacedCall::CheckResult(int result) const {
       return refuse("no argument is split, so all workers have the same one; split one, or combine",
                     " by none");
     }
+  }
+  if (outputs_[i].dtype.has_value() && *outputs_[i].dtype != type.dtype) {
+    return InvalidArgument(what, " is ", type.ToString(), ", and ", *outputs_[i].dtype,
+                           " is expected of it");
   }
   if (outputs_[i].shape.has_value()) return CheckGivenShape(result);
   if (!type.IsClosed() && !signature_.results[i].sizes_known) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -28,15 +29,32 @@ struct Input {
   // Where it lies. None: it comes from the client; with kAsPlaced, each worker has a tensor of its
   // own, and all are of this shape.
   std::optional<plan::Layout> layout = {};
+  // Of a module's function: whatever each worker has in its register, which it looks at by itself.
+  // All else counts for nothing then.
+  bool as_it_is = false;
 };
 
-// What is to become of one result.
+// What is to become of one result:
+//
+//     {Combine::kAdd}                                 what is compiled tells the rest
+//     {Combine::kRows, Shape{10}, DType::kFloat64}    of a module's function, which states nothing
 struct Output {
   Combine combine = Combine::kNone;
   // Of the whole tensor, or, of those that each worker keeps, of each: where the fragment does not
   // tell it.
   std::optional<Shape> shape = {};
+  // Of a module's function; of others nothing, or what they state.
+  std::optional<DType> dtype = {};
+
+  bool operator==(const Output&) const = default;
 };
+
+// What a module's function is taken for in this call, since it states nothing: it takes what it is
+// given, and gives what is expected of it. kInvalidArgument: an output does not say shape and
+// dtype.
+StatusOr<Signature> SignatureOfFunction(const std::string& function,
+                                        const std::vector<Input>& inputs,
+                                        const std::vector<Output>& outputs);
 
 // A worker without a part of an argument that is dealt out does not call the fragment, which need
 // not be prepared for empty tensors. It contributes no rows or columns, the identity element to

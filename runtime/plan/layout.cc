@@ -180,6 +180,18 @@ std::vector<int> NewPartialAxes(const Layout& from, const Layout& to) {
   return axes;
 }
 
+int64_t BytesNewTo(Rank rank, const Layout& from, const Layout& to) {
+  const std::optional<int> after = to.mesh().IndexOf(rank);
+  if (!after.has_value()) return 0;
+  const Box wanted = to.TileAt(*after);
+  int64_t elements = wanted.NumElements();
+  const std::optional<int> before = from.mesh().IndexOf(rank);
+  if (before.has_value() && from.PartialAxes().empty()) {
+    elements -= Intersection(wanted, from.TileAt(*before)).NumElements();
+  }
+  return elements * static_cast<int64_t>(SizeOf(to.dtype()));
+}
+
 Status CheckReshard(const Layout& from, const Layout& to) {
   if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
     return InvalidArgument("a reshard keeps shape and dtype, and ", from, " has others than ", to);

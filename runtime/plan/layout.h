@@ -93,6 +93,10 @@ class Layout {
 // mesh. Of layouts without axes of one rank.
 std::vector<int> NewPartialAxes(const Layout& from, const Layout& to);
 
+// Of what `rank` has by `to`, the bytes that it does not have by `from`: all, of values that are
+// partial there. 0, where it has none of it.
+int64_t BytesNewTo(Rank rank, const Layout& from, const Layout& to);
+
 // Whether a tensor can be brought from one layout to the other: kInvalidArgument says why not:
 // other shapes or dtypes, or new partial values of an average, which no value of the other ranks
 // leaves what it is.

@@ -13,6 +13,8 @@
 namespace lockstep::fuzz {
 namespace {
 
+constexpr int kRanksOfCall = 3;
+
 absl::Span<const std::byte> BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
@@ -33,28 +35,35 @@ fragment::Signature SignatureFor(const fragment::CallParts& call) {
   return signature;
 }
 
-}  // namespace
-
-void ReadFragmentCall(const uint8_t* data, size_t size) {
-  constexpr int kWorkers = 3;
-  const auto call =
-      fragment::DecodeCall({reinterpret_cast<const std::byte*>(data), size}, kWorkers);
-  if (!call.ok()) return;
-  // What was read can be written, and is read as the same again.
-  const std::string written = fragment::EncodeCall(*call);
-  const auto again = fragment::DecodeCall(BytesOf(written), kWorkers);
-  if (!again.ok() || fragment::EncodeCall(*again) != written) std::abort();
-  const auto placed = fragment::PlacedCall::Make(fragment::Kind::kMlir, SignatureFor(*call),
-                                                 {0, 1, 2}, call->inputs, call->outputs);
+// What is known of its results is what their layouts say.
+void CheckPlaced(fragment::Kind kind, const fragment::Signature& signature,
+                 const fragment::CallParts& call) {
+  const auto placed =
+      fragment::PlacedCall::Make(kind, signature, {0, 1, 2}, call.inputs, call.outputs);
   if (!placed.ok()) return;
   for (int result = 0; result < placed->signature().num_results(); ++result) {
     const auto known = fragment::DescribeResult(*placed, result);
     if (!known.ok() || !known->layout.has_value()) continue;
-    for (int index = 0; index < kWorkers; ++index) {
+    for (int index = 0; index < kRanksOfCall; ++index) {
       const Shape tile = known->layout->TileAt(index).extents;
       if (tile != known->shapes[static_cast<size_t>(index)]) std::abort();
     }
   }
+}
+
+}  // namespace
+
+void ReadFragmentCall(const uint8_t* data, size_t size) {
+  const auto call =
+      fragment::DecodeCall({reinterpret_cast<const std::byte*>(data), size}, kRanksOfCall);
+  if (!call.ok()) return;
+  // What was read can be written, and is read as the same again.
+  const std::string written = fragment::EncodeCall(*call);
+  const auto again = fragment::DecodeCall(BytesOf(written), kRanksOfCall);
+  if (!again.ok() || fragment::EncodeCall(*again) != written) std::abort();
+  CheckPlaced(fragment::Kind::kMlir, SignatureFor(*call), *call);
+  const auto function = fragment::SignatureOfFunction("f", call->inputs, call->outputs);
+  if (function.ok()) CheckPlaced(fragment::Kind::kFunction, *function, *call);
 }
 
 }  // namespace lockstep::fuzz

@@ -1,8 +1,10 @@
 // What a monitoring system reads of a controller that runs.
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,6 +39,10 @@ class MetricsTest : public ServicesFixture {
     worker::WorkerOptions options = SmallWorker(rank);
     options.controller_endpoint = IpcEndpoint("workers");
     options.metrics_endpoint = "http://127.0.0.1:*";
+    options.compiler =
+        std::filesystem::absolute("tests/unit/runtime/fragment/testdata/fake_compiler");
+    // Sanitizers map more than any compiler uses.
+    options.compiler_memory_bytes = 0;
     return ServicesFixture::StartWorker(options);
   }
   static httplib::Response GetFrom(const std::string& endpoint, const std::string& path) {
@@ -115,6 +121,41 @@ TEST_F(MetricsTest, ASessionThatIsAheadIsSeenWithinItsBudget) {
   EXPECT_EQ(Get("/idlez").status, 200);
   EXPECT_EQ(GetFrom(workers_.front()->metrics_endpoint(), "/idlez").status, 200);
   EXPECT_EQ(Sample("lockstep_flow_under_way_bytes"), 0);
+}
+
+TEST_F(MetricsTest, ALoopOfAFragmentCompilesItOnceAndMovesItsDataOnce) {
+  using fragment::Combine;
+  using fragment::Split;
+  StartController(2);
+  StartWorker(0);
+  StartWorker(1);
+  SessionOptions options;
+  options.endpoint = IpcEndpoint("clients");
+  options.connect_timeout = kLong;
+  Session session = Unwrapped(Session::Connect(options, context_));
+  const auto sum = Unwrapped(fragment::Fragment::Mlir("sum"));
+  const DRef data = Unwrapped(session.Place(
+      HostTensor::Of<double>({4}, std::vector<double>{1, 2, 3, 4}),
+      Unwrapped(plan::Layout::Make({4}, DType::kFloat64, Unwrapped(plan::Mesh::Line({0})),
+                                   {plan::Placement::Replicate()}))));
+  for (int i = 0; i < 1000; ++i) {
+    const auto made =
+        session.Execute(sum, {{int64_t{0}}, {data, Split::kRows}}, {{Combine::kAdd, Shape{1}}});
+    ASSERT_EQ(made.status(), OkStatus());
+  }
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  double moved = 0;
+  for (const auto& worker : workers_) {
+    const auto sample = [&](const std::string& name) {
+      return SampleFrom(worker->metrics_endpoint(), "lockstep_fragment_" + name);
+    };
+    EXPECT_EQ(sample("compiles_total"), 1);
+    EXPECT_EQ(sample("input_moves_total"), 1);
+    moved += sample("input_bytes_total");
+  }
+  EXPECT_EQ(moved, 2 * sizeof(double)) << "to rank 1";
+  EXPECT_EQ(moved, session.fragment_traffic().moved_bytes);
+  ASSERT_EQ(session.Close(), OkStatus());
 }
 
 TEST_F(MetricsTest, AWorkerIsReadyInAWorldWhoseRanksAreConnected) {

@@ -60,13 +60,14 @@ class ServicesFixture : public ::testing::Test {
     options.join_timeout = kLong;
     return options;
   }
-  // The session, or the end of the test program: nothing that follows would make sense.
-  static Session Unwrapped(StatusOr<Session> session) {
-    if (!session.ok()) {
-      ADD_FAILURE() << session.status();
+  // The value, or the end of the test program: nothing that follows would make sense.
+  template <typename T>
+  static T Unwrapped(StatusOr<T> value) {
+    if (!value.ok()) {
+      ADD_FAILURE() << value.status();
       std::abort();
     }
-    return *std::move(session);
+    return *std::move(value);
   }
   StatusOr<Session> ConnectTo(const std::string& endpoint,
                               std::chrono::milliseconds timeout = kLong) {

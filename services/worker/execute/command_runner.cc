@@ -210,6 +210,25 @@ StatusOr<std::shared_ptr<module::Function>> CommandRunner::FindFunction(
   return registered.status().code() == StatusCode::kNotFound ? builtin : registered;
 }
 
+StatusOr<std::shared_ptr<module::Function>> CommandRunner::FindFunction(
+    const SessionState& session, const std::string& name) const {
+  StatusOr<std::shared_ptr<module::Function>> found = FindFunction(name);
+  if (found.status().code() != StatusCode::kNotFound) return found;
+  std::string in;
+  for (const auto& [file, module] : session.modules()) {
+    if (module == nullptr) continue;  // it could not be loaded
+    StatusOr<std::shared_ptr<module::Function>> own = module->GetFunction(name);
+    if (!own.ok()) continue;
+    if (!in.empty()) {
+      return InvalidArgument("both ", in, " and ", file, " have a function \"", name,
+                             "\": call it by GetFunction() of one of them");
+    }
+    in = file;
+    found = std::move(own);
+  }
+  return found;
+}
+
 Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
   running_.Name("get function");
   const std::string name = control::ToString(get.getName());
@@ -240,6 +259,7 @@ Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModul
   reports_.BeginForwarding(session);  // constructors print, too
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<module::Module> loaded,
                             module::LoadModule(file, options_.module_path, options_.module_sha256));
+  session.KeepModule(file, loaded);
   return session.Write(RegisterId::FromPacked(load.getResult()),
                        std::shared_ptr<registers::Object>(std::move(loaded)));
 }
@@ -299,7 +319,13 @@ Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
 
 Status CommandRunner::RunFragment(SessionState& session, wire::Command::RunFragment::Reader run) {
   LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
-  const Status status = fragments_.Run(session, run, call_context_);
+  const Status status =
+      fragments_.Run(session, run, call_context_,
+                     [&](module::Function& function, absl::Span<const registers::Value> arguments,
+                         registers::Value* result) {
+                       BeginCalls(session);
+                       return CallFunction(session, function, arguments, result);
+                     });
   if (gpu_ == nullptr) return status;
   // Arguments may have been copied from there, and results are copied to it.
   const Status noted = gpu_->Note(session, {.command = running_.number, .what = "fragment"});

@@ -67,10 +67,16 @@ class CommandRunner {
   // Frees registers: also in sessions that have failed.
   void Release(SessionState& session, wire::Command::Release::Reader release);
 
+  // A built-in function, one that a module has registered for the whole process, or one of a module
+  // that the session has loaded. kNotFound; kInvalidArgument: several of its modules have one.
+  StatusOr<std::shared_ptr<module::Function>> FindFunction(const SessionState& session,
+                                                           const std::string& name) const;
+
  private:
+  // One of the first two.
+  StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
   Status Call(SessionState& session, wire::Command::Call::Reader call);
   Status Sync(SessionState& session);
-  StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);

@@ -1,6 +1,7 @@
 #include "services/worker/execute/executor.h"
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -50,7 +51,12 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       sessions_(LimitsOf(options), *arena, bulk),
       reports_(recorder),
       runner_({options, *arena, functions, bulk, reports_, activity, recorder, running_}),
-      fragments_(CacheOptionsOf(options), sessions_, reports_, recorder) {}
+      fragments_(
+          CacheOptionsOf(options),
+          [this](const SessionState& session, const std::string& name) {
+            return runner_.FindFunction(session, name);
+          },
+          sessions_, reports_, recorder) {}
 
 void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
   gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_, running_,

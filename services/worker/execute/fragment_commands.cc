@@ -1,18 +1,19 @@
 #include "services/worker/execute/fragment_commands.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
 #include "runtime/fragment/call_codec.h"
 #include "runtime/tensor/tensor.h"
+#include "services/worker/execute/fragment_arguments.h"
+#include "services/worker/execute/function_call.h"
 #include "services/worker/values/reachable.h"
 
 namespace lockstep::worker {
@@ -20,210 +21,146 @@ namespace {
 
 using tensor::Tensor;
 
-std::string ArgumentText(size_t number, const fragment::Signature& signature) {
-  return "argument " + std::to_string(number) + " of `" + signature.function + "`";
-}
-
-// A number as it lies in memory.
-struct Scalar {
-  alignas(8) std::array<std::byte, 8> bytes{};
-
-  template <typename T>
-  void Set(T value) {
-    std::memcpy(bytes.data(), &value, sizeof value);
-  }
-};
-
-// kInvalidArgument: it is no number of that dtype.
-StatusOr<Scalar> ReadScalar(wire::Value::Reader value, DType dtype) {
-  Scalar scalar;
-  if (dtype == DType::kBool && value.isBool()) {
-    scalar.Set<uint8_t>(value.getBool() ? 1 : 0);
-  } else if (dtype == DType::kInt64 && value.isInt64()) {
-    scalar.Set<int64_t>(value.getInt64());
-  } else if (dtype == DType::kInt32 && value.isInt64() &&
-             value.getInt64() >= std::numeric_limits<int32_t>::min() &&
-             value.getInt64() <= std::numeric_limits<int32_t>::max()) {
-    scalar.Set<int32_t>(static_cast<int32_t>(value.getInt64()));
-  } else if (dtype == DType::kFloat64 && value.isFloat64()) {
-    scalar.Set<double>(value.getFloat64());
-  } else if (dtype == DType::kFloat32 && value.isFloat64()) {
-    scalar.Set<float>(static_cast<float>(value.getFloat64()));
-  } else {
-    return InvalidArgument("it is no number of dtype ", dtype);
-  }
-  return scalar;
-}
-
 // One call on this rank: its arguments in host memory, and its results.
-class FragmentCall {
+class CompiledCall {
  public:
   using Values = capnp::List<wire::Value>::Reader;
 
-  FragmentCall(SessionState& session, const tensor::Processors& places,
-               const fragment::Signature& signature)
+  CompiledCall(SessionState& session, const tensor::Processors& places, PreparedCall& prepared)
       : session_(session),
         places_(places),
-        signature_(signature),
-        scalars_(signature.arguments.size()),
-        tensors_(signature.arguments.size()),
-        data_(signature.arguments.size(), nullptr) {}
+        prepared_(prepared),
+        signature_(prepared.call().signature()),
+        scalars_(signature_.arguments.size()),
+        data_(signature_.arguments.size(), nullptr) {}
 
-  // Of each scalar, where it lies; null: it is a tensor.
-  Status TakeScalars(Values values) {
+  Status TakeArguments(Values values) {
     for (size_t i = 0; i < data_.size(); ++i) {
-      const fragment::TensorType& type = signature_.arguments[i].type;
-      if (type.ndim() != 0) continue;
       const wire::Value::Reader value = values[static_cast<unsigned>(i)];
-      const Status taken = value.isRegister() ? TakeTensor(i, type.dtype, {}, nullptr, value)
-                                              : TakeNumber(i, type.dtype, value);
-      if (!taken.ok()) return Annotate(taken, ArgumentText(i, signature_));
+      const Status taken = signature_.arguments[i].type.ndim() > 0 || value.isRegister()
+                               ? TakeTensor(i, value)
+                               : TakeNumber(i, value);
+      if (!taken.ok()) [[unlikely]]
+        return Annotate(taken, ArgumentText(i, signature_));
     }
     return OkStatus();
-  }
-
-  Status TakeTensors(Values values, const FragmentCommands::Prepared& prepared, int index) {
-    const fragment::PlacedCall& call = prepared.call.call();
-    for (size_t i = 0; i < data_.size(); ++i) {
-      if (signature_.arguments[i].type.ndim() == 0) continue;
-      const Shape part = call.PartAt(static_cast<int>(i), index).extents;
-      const Status taken = TakeTensor(i, call.inputs()[i].dtype, part, prepared.arguments[i].get(),
-                                      values[static_cast<unsigned>(i)]);
-      if (!taken.ok()) return Annotate(taken, ArgumentText(i, signature_));
-    }
-    return OkStatus();
-  }
-
-  const std::vector<const void*>& data() const { return data_; }
-  std::string ScalarBytes() const {
-    std::string bytes;
-    for (size_t i = 0; i < data_.size(); ++i) {
-      if (data_[i] == nullptr) continue;
-      bytes.append(static_cast<const char*>(data_[i]), SizeOf(signature_.arguments[i].type.dtype));
-    }
-    return bytes;
   }
 
   // `command` is its number, by which the session gives it up.
-  Status Compute(const FragmentCommands::Prepared& prepared, CallResources resources,
-                 uint64_t command) {
-    LOCKSTEP_RETURN_IF_ERROR(session_.registers().CheckRoom(prepared.result_bytes));
-    resources.most_bytes -= std::min(resources.most_bytes, prepared.result_bytes);
-    std::vector<void*> into;
-    for (int i = 0; i < signature_.num_results(); ++i) {
-      LOCKSTEP_ASSIGN_OR_RETURN(Tensor made,
-                                Tensor::Empty(places_.host->allocator(),
-                                              signature_.results[static_cast<size_t>(i)].type.dtype,
-                                              prepared.call.ResultShape(i)));
+  Status Compute(CallResources resources, uint64_t command) {
+    LOCKSTEP_RETURN_IF_ERROR(prepared_.FindSizes(data_, resources));
+    LOCKSTEP_RETURN_IF_ERROR(session_.registers().CheckRoom(prepared_.result_bytes()));
+    resources.most_bytes -= std::min(resources.most_bytes, prepared_.result_bytes());
+    absl::InlinedVector<void*, kUsual> into;
+    for (size_t i = 0; i < signature_.results.size(); ++i) {
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          Tensor made, Tensor::Empty(places_.host->allocator(), signature_.results[i].type.dtype,
+                                     prepared_.ResultShape(i)));
       into.push_back(made.data());
       results_.push_back(std::move(made));
     }
     resources.abort = session_.BeginPolling(command);
     if (resources.abort == nullptr) return Aborted("the session's work was given up");
     const absl::Cleanup end = [this] { session_.EndPolling(); };
-    return prepared.call.Run(data_, into, resources);
+    return prepared_.Run(data_, into, resources);
   }
 
-  Status Give(const FragmentCommands::Prepared& prepared, capnp::List<uint64_t>::Reader registers) {
+  Status Give(capnp::List<uint64_t>::Reader registers) {
     for (unsigned i = 0; i < registers.size(); ++i) {
-      if (registers[i] == 0) continue;
-      LOCKSTEP_ASSIGN_OR_RETURN(Tensor home,
-                                tensor::MoveTo(places_.Home(), *places_.host, results_[i]));
-      LOCKSTEP_RETURN_IF_ERROR(session_.Write(RegisterId::FromPacked(registers[i]), std::move(home),
-                                              prepared.results[i]));
+      const uint64_t packed = registers[i];
+      if (packed == 0) continue;
+      LOCKSTEP_ASSIGN_OR_RETURN(Tensor home, BringHome(std::move(results_[i])));
+      LOCKSTEP_RETURN_IF_ERROR(session_.Write(RegisterId::FromPacked(packed), std::move(home),
+                                              prepared_.ResultLayout(i)));
     }
     return OkStatus();
   }
 
  private:
-  Status TakeNumber(size_t i, DType dtype, wire::Value::Reader value) {
-    LOCKSTEP_ASSIGN_OR_RETURN(scalars_[i], ReadScalar(value, dtype));
+  // Arguments and results, for which no memory is taken.
+  static constexpr size_t kUsual = 4;
+
+  Status TakeNumber(size_t i, wire::Value::Reader value) {
+    LOCKSTEP_ASSIGN_OR_RETURN(scalars_[i], ReadScalar(value, prepared_.call().inputs()[i].dtype));
     data_[i] = scalars_[i].bytes.data();
     return OkStatus();
   }
 
-  // Which the call says to be `part` of a tensor of that layout; null: it does not say.
-  Status TakeTensor(size_t i, DType dtype, const Shape& part, const plan::Layout* layout,
-                    wire::Value::Reader value) {
+  StatusOr<Tensor> BringHome(Tensor result) const {
+    if (&places_.Home() == places_.host) [[likely]]
+      return result;
+    return tensor::MoveTo(places_.Home(), *places_.host, result);
+  }
+
+  // Which is this rank's part of the argument.
+  Status TakeTensor(size_t i, wire::Value::Reader value) {
     if (!value.isRegister()) return InvalidArgument("it is a tensor, and no register is given");
-    const RegisterId id = RegisterId::FromPacked(value.getRegister());
-    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const held, session_.registers().Read(id));
-    const auto* tensor = held->As<Tensor>();
-    if (tensor == nullptr) {
-      return InvalidArgument("register ", id, " holds ", registers::Describe(*held),
-                             ", not a tensor");
-    }
-    if (tensor->dtype() != dtype || tensor->shape() != part) {
-      return InvalidArgument("by the call, this rank's part is ", dtype, part, ", and register ",
-                             id, " holds ", tensor->dtype(), tensor->shape());
-    }
-    const registers::LayoutPtr known = session_.registers().LayoutOf(id);
-    if (known != nullptr && layout != nullptr && *known != *layout) {
-      return InvalidArgument("by the call it is ", *layout, ", and register ", id,
-                             " is known to be ", *known);
-    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const Tensor* const tensor,
+                              ReadPart(session_, prepared_, i, value.getRegister()));
+    // What is in a register stays there until the call is over.
+    data_[i] = tensor->data();
+    if (tensor->device().type == DeviceType::kCpu) [[likely]]
+      return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places_, *tensor, "the tensor"));
     LOCKSTEP_ASSIGN_OR_RETURN(
-        tensors_[i], tensor::MoveTo(*places_.host, *places_.Of(tensor->device()), *tensor));
-    data_[i] = tensors_[i].data();
+        Tensor here, tensor::MoveTo(*places_.host, *places_.Of(tensor->device()), *tensor));
+    data_[i] = here.data();
+    copies_.push_back(std::move(here));
     return OkStatus();
   }
 
   SessionState& session_;
   const tensor::Processors& places_;
+  PreparedCall& prepared_;
   const fragment::Signature& signature_;
   // By argument: what is held for the call, and where it lies.
-  std::vector<Scalar> scalars_;
-  std::vector<Tensor> tensors_;
-  std::vector<const void*> data_;
-  std::vector<Tensor> results_;
+  absl::InlinedVector<Scalar, kUsual> scalars_;
+  absl::InlinedVector<const void*, kUsual> data_;
+  std::vector<Tensor> copies_;
+  absl::InlinedVector<Tensor, kUsual> results_;
 };
 
-registers::LayoutPtr Shared(const std::optional<plan::Layout>& layout) {
-  return layout.has_value() ? std::make_shared<const plan::Layout>(*layout) : nullptr;
+Status CheckCounts(const fragment::Signature& signature, size_t arguments, size_t results) {
+  if (arguments == signature.arguments.size() && results == signature.results.size()) {
+    return OkStatus();
+  }
+  return InvalidArgument("`", signature.function, "` has ", signature.num_arguments(),
+                         " arguments and ", signature.num_results(), " results, and the command ",
+                         arguments, " and ", results);
 }
 
 }  // namespace
 
-bool FragmentCommands::Entry::IsOf(const CallKey& key) const {
-  return fragment == key.fragment && call.size() == key.call.size() &&
-         std::memcmp(call.data(), key.call.data(), call.size()) == 0 &&
-         (!prepared->depends_on_scalars || scalars == key.scalars);
-}
-
-void FragmentCommands::SetPlace(Rank rank, int world_size) {
-  rank_ = rank;
-  world_size_ = world_size;
-  prepared_.Clear();
-}
-
 Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::Reader run,
-                             const tensor::Processors& places) {
-  running_.Name("fragment");
-  const fragment::ObjectKey key{run.getFragment().getHigh(), run.getFragment().getLow()};
-  LOCKSTEP_ASSIGN_OR_RETURN(const SessionFragments::Entry* const fragment,
-                            session.fragments().Find(key));
-  running_.function = fragment->name;
-  activity_.Name(fragment->name, WorkerActivity::Kind::kCommand);
-  if (recorder_ != nullptr) recorder_->spans().Name(fragment->name, trace::Kind::kCommand);
-  const fragment::Signature& signature = fragment->object->signature();
-  if (run.getArguments().size() != signature.arguments.size() ||
-      run.getResults().size() != signature.results.size()) {
-    return InvalidArgument("`", signature.function, "` has ", signature.num_arguments(),
-                           " arguments and ", signature.num_results(), " results, and the command ",
-                           run.getArguments().size(), " and ", run.getResults().size());
+                             const tensor::Processors& places, CallFunction call_function) {
+  StatusOr<Call*> found = Find(session, run);
+  if (!found.ok()) {
+    running_.Name("fragment");
+    return found.status();
   }
-  FragmentCall call(session, places, signature);
-  LOCKSTEP_RETURN_IF_ERROR(call.TakeScalars(run.getArguments()));
-  const CallResources resources{places.host->allocator(), session.registers().room_bytes(), nullptr,
-                                Blas()};
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Prepared> prepared,
-      Prepare({key, {run.getCall().asChars().begin(), run.getCall().size()}, call.ScalarBytes()},
-              *fragment, call.data(), resources));
-  LOCKSTEP_RETURN_IF_ERROR(call.TakeTensors(run.getArguments(), *prepared, rank_));
-  LOCKSTEP_RETURN_IF_ERROR(call.Compute(*prepared, resources, running_.number));
-  return call.Give(*prepared, run.getResults());
+  Call& call = **found;
+  activity_.Name(call.name, WorkerActivity::Kind::kCommand);
+  if (recorder_ != nullptr) recorder_->spans().Name(call.name, trace::Kind::kCommand);
+  running_.function = call.name;
+  const auto arguments = run.getArguments();
+  const auto results = run.getResults();
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCounts(call.prepared.call().signature(), arguments.size(), results.size()));
+  CallResources resources{places.host->allocator(), session.registers().room_bytes()};
+  if (call.function != nullptr && call.prepared.call().Calls(rank_)) {
+    LOCKSTEP_RETURN_IF_ERROR(call.prepared.FindSizes({}, resources));
+    return RunFunction(session, places, call.prepared, arguments, results,
+                       [&](absl::Span<const registers::Value> values, registers::Value* result) {
+                         return call_function(*call.function, values, result);
+                       });
+  }
+  CompiledCall compiled(session, places, call.prepared);
+  if (call.function == nullptr) {
+    resources.matmul = Blas();
+    LOCKSTEP_RETURN_IF_ERROR(compiled.TakeArguments(arguments));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(compiled.Compute(resources, running_.number));
+  return compiled.Give(results);
 }
 
 fragment::MatmulFunction FragmentCommands::Blas() {
@@ -237,50 +174,41 @@ fragment::MatmulFunction FragmentCommands::Blas() {
   return *blas_;
 }
 
-StatusOr<std::shared_ptr<const FragmentCommands::Prepared>> FragmentCommands::Prepare(
-    const CallKey& key, const SessionFragments::Entry& fragment,
-    absl::Span<const void* const> scalars, const CallResources& resources) {
-  const Entry* const known = prepared_.Use([&](const Entry& entry) { return entry.IsOf(key); });
-  if (known != nullptr) return known->prepared;
-  LOCKSTEP_ASSIGN_OR_RETURN(Prepared made,
-                            PrepareAnew(key.call, fragment.object, scalars, resources));
-  auto prepared = std::make_shared<const Prepared>(std::move(made));
-  // Layouts are about as large as what they were read from.
-  prepared_.Add({key.fragment, {key.call.data(), key.call.size()}, key.scalars, prepared},
-                sizeof(Entry) + sizeof(Prepared) + 4 * key.call.size() + key.scalars.size());
-  return prepared;
+StatusOr<SessionFragments::Call*> FragmentCommands::Find(SessionState& session,
+                                                         wire::Command::RunFragment::Reader run) {
+  if (!run.hasCall()) [[likely]]
+    return session.fragments().FindCall(run.getNumber());
+  const wire::NewFragmentCall::Reader made = run.getCall();
+  const fragment::ObjectKey key{made.getFragment().getHigh(), made.getFragment().getLow()};
+  LOCKSTEP_ASSIGN_OR_RETURN(const SessionFragments::Entry* const fragment,
+                            session.fragments().Find(key));
+  const auto bytes = made.getCall();
+  StatusOr<Call> call =
+      Prepare(*fragment, {reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+  if (!call.ok()) return Annotate(call.status(), fragment->name);
+  return session.AddFragmentCall(run.getNumber(), *std::move(call), bytes.size());
 }
 
-StatusOr<FragmentCommands::Prepared> FragmentCommands::PrepareAnew(
-    absl::Span<const char> call, const std::shared_ptr<const LoadedObject>& object,
-    absl::Span<const void* const> scalars, const CallResources& resources) const {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      fragment::CallParts parts,
-      fragment::DecodeCall({reinterpret_cast<const std::byte*>(call.data()), call.size()},
-                           world_size_));
+StatusOr<SessionFragments::Call> FragmentCommands::Prepare(const SessionFragments::Entry& fragment,
+                                                           absl::Span<const std::byte> call) const {
+  LOCKSTEP_ASSIGN_OR_RETURN(fragment::CallParts parts, fragment::DecodeCall(call, world_size_));
   std::vector<Rank> ranks(static_cast<size_t>(world_size_));
   std::iota(ranks.begin(), ranks.end(), 0);
+  const bool is_function = fragment.function != nullptr;
+  fragment::Signature signature;
+  if (is_function) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        signature, fragment::SignatureOfFunction(fragment.name, parts.inputs, parts.outputs));
+  } else {
+    signature = fragment.object->signature();
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(
       fragment::PlacedCall placed,
-      fragment::PlacedCall::Make(fragment::Kind::kMlir, object->signature(), std::move(ranks),
-                                 std::move(parts.inputs), std::move(parts.outputs)));
-  LOCKSTEP_ASSIGN_OR_RETURN(PreparedCall ready, PreparedCall::Prepare(std::move(placed), rank_,
-                                                                      object, scalars, resources));
-  Prepared prepared{std::move(ready), {}, {}};
-  const fragment::Signature& signature = object->signature();
-  for (int i = 0; i < signature.num_arguments(); ++i) {
-    prepared.arguments.push_back(Shared(prepared.call.call().ArgumentLayout(i)));
-  }
-  for (int i = 0; i < signature.num_results(); ++i) {
-    const DType dtype = signature.results[static_cast<size_t>(i)].type.dtype;
-    prepared.results.push_back(Shared(prepared.call.ResultLayout(i)));
-    prepared.result_bytes +=
-        static_cast<size_t>(prepared.call.ResultShape(i).NumElements()) * SizeOf(dtype);
-    // Also where the call gives the shape, which was checked for these numbers.
-    const bool is_open = !signature.results[static_cast<size_t>(i)].type.IsClosed();
-    prepared.depends_on_scalars = prepared.depends_on_scalars || is_open;
-  }
-  return prepared;
+      fragment::PlacedCall::Make(is_function ? fragment::Kind::kFunction : fragment::Kind::kMlir,
+                                 std::move(signature), std::move(ranks), std::move(parts.inputs),
+                                 std::move(parts.outputs)));
+  return Call{fragment.name, fragment.function,
+              PreparedCall(std::move(placed), rank_, fragment.object)};
 }
 
 }  // namespace lockstep::worker

@@ -21,6 +21,8 @@ StatusOr<fragment::Fragment> ReadFragment(wire::FragmentSource::Reader reader) {
     case wire::FragmentKind::CUDA:
       return fragment::Fragment::Cuda(std::move(source), control::ToString(reader.getEntry()),
                                       std::move(name));
+    case wire::FragmentKind::FUNCTION:
+      return fragment::Fragment::Function(control::ToString(reader.getEntry()));
     default:
       return Unimplemented("a fragment of kind ", static_cast<int>(reader.getKind()),
                            " is not compiled");
@@ -40,10 +42,25 @@ void FragmentLoader::Load(SessionState& session, const BatchContext& batch,
   const auto refuse = [&](const Status& why) { Answer(batch, why); };
   StatusOr<fragment::Fragment> fragment = ReadFragment(source);
   if (!fragment.ok()) return refuse(fragment.status());
-  const fragment::ObjectKey key = fragment::KeyOf(*fragment);
+  if (fragment->kind() == fragment::Kind::kFunction) {
+    return LoadFunction(session, batch, *fragment);
+  }
+  const fragment::ObjectKey key = fragment->key();
   const Status granted = session.fragments().Grant(key, fragment->name());
   if (!granted.ok()) return refuse(granted);
   thread_.Add({session.id(), session.generation(), batch.request, key, {*std::move(fragment)}});
+}
+
+void FragmentLoader::LoadFunction(SessionState& session, const BatchContext& batch,
+                                  const fragment::Fragment& fragment) {
+  StatusOr<std::shared_ptr<module::Function>> function = find_function_(session, fragment.entry());
+  Status status = function.status();
+  if (status.ok()) {
+    status =
+        session.fragments().GrantFunction(fragment.key(), fragment.name(), *std::move(function));
+  }
+  if (!status.ok()) return Answer(batch, status);
+  Answer(batch, fragment::Signature{fragment.entry(), {}, {}});
 }
 
 void FragmentLoader::Forget(SessionState& session) {
@@ -65,12 +82,12 @@ void FragmentLoader::AnswerAll() {
     batch.session = done.session;
     batch.generation = done.generation;
     batch.request = done.request;
-    Answer(batch, object);
+    Answer(batch,
+           object.ok() ? StatusOr<fragment::Signature>((*object)->signature()) : object.status());
   }
 }
 
-void FragmentLoader::Answer(const BatchContext& batch,
-                            const StatusOr<std::shared_ptr<const LoadedObject>>& done) {
+void FragmentLoader::Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done) {
   control::RemoteError error;
   control::Frame body;
   if (!done.ok()) {
@@ -79,7 +96,7 @@ void FragmentLoader::Answer(const BatchContext& batch,
   } else if (rank_ == 0) {
     body = control::EncodeMessage<wire::FragmentSignature>(
         [&](wire::FragmentSignature::Builder builder) {
-          fragment::WriteSignature(builder, (*done)->signature());
+          fragment::WriteSignature(builder, *done);
         });
   }
   reports_.Reply(batch, error, body);

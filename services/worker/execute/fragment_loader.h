@@ -2,7 +2,16 @@
 // compiled, and requests are answered when it is done.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/fragment/fragment.h"
+#include "runtime/fragment/signature.h"
+#include "runtime/module/function.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/session_directory.h"
@@ -17,10 +26,18 @@ namespace lockstep::worker {
 // Threads: the executing thread.
 class FragmentLoader {
  public:
+  // The function of that name, as the session's calls find it.
+  using FindFunction = std::function<StatusOr<std::shared_ptr<module::Function>>(
+      const SessionState& session, const std::string& name)>;
+
   // All is borrowed. Without a recorder nothing is counted.
-  FragmentLoader(const ObjectCacheOptions& options, SessionDirectory& sessions,
-                 ControllerReports& reports, Recorder* recorder)
-      : thread_(options), sessions_(sessions), reports_(reports), recorder_(recorder) {}
+  FragmentLoader(const ObjectCacheOptions& options, FindFunction find_function,
+                 SessionDirectory& sessions, ControllerReports& reports, Recorder* recorder)
+      : thread_(options),
+        find_function_(std::move(find_function)),
+        sessions_(sessions),
+        reports_(reports),
+        recorder_(recorder) {}
 
   // This rank's answers are those of `rank` from now on.
   void SetRank(Rank rank) { rank_ = rank; }
@@ -39,10 +56,14 @@ class FragmentLoader {
   }
 
  private:
+  // Answers at once: there is nothing to compile.
+  void LoadFunction(SessionState& session, const BatchContext& batch,
+                    const fragment::Fragment& fragment);
   void AnswerAll();
-  void Answer(const BatchContext& batch, const StatusOr<std::shared_ptr<const LoadedObject>>& done);
+  void Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done);
 
   CompileThread thread_;
+  const FindFunction find_function_;
   SessionDirectory& sessions_;
   ControllerReports& reports_;
   Recorder* const recorder_;

@@ -161,8 +161,12 @@ Status ExecuteReshard(const PlanExecution::Worker& worker, wire::Command::Reshar
   LOCKSTEP_RETURN_IF_ERROR(CheckLies(worker.context.session, source, from));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedReshard> prepared,
                             cache.Prepare(from, to));
-  return ReshardCall(worker, *prepared, from.dtype())
-      .Execute(source, RegisterId::FromPacked(command.getResult()));
+  LOCKSTEP_RETURN_IF_ERROR(ReshardCall(worker, *prepared, from.dtype())
+                               .Execute(source, RegisterId::FromPacked(command.getResult())));
+  if (command.getForFragment() && worker.recorder != nullptr) {
+    worker.recorder->AddFragmentInput(plan::BytesNewTo(worker.context.rank, from, to));
+  }
+  return OkStatus();
 }
 
 }  // namespace lockstep::worker

@@ -71,7 +71,7 @@ Status SessionState::CountModule(const std::string& file, size_t most) {
     return ResourceExhausted("the module ", file, " is not loaded: session ", id(), " has loaded ",
                              modules_.size(), " already, and may load ", most, " (max_modules)");
   }
-  modules_.insert(file);
+  modules_[file] = nullptr;
   return OkStatus();
 }
 
@@ -91,6 +91,15 @@ Status SessionState::FinishFragment(const fragment::ObjectKey& key,
   }
   fragments_.Finish(key, std::move(object));
   return CountKeptBytes();
+}
+
+StatusOr<SessionFragments::Call*> SessionState::AddFragmentCall(uint32_t number,
+                                                                SessionFragments::Call call,
+                                                                size_t bytes) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionFragments::Call* const added,
+                            fragments_.AddCall(number, std::move(call), bytes));
+  LOCKSTEP_RETURN_IF_ERROR(CountKeptBytes());
+  return added;
 }
 
 Status SessionState::CountKeptBytes() {
@@ -153,7 +162,7 @@ bool SessionState::FailFrom(uint64_t command, const control::RemoteError& cause)
   if (command >= fail_from_.load(std::memory_order_relaxed)) return false;
   if (failure_.ok()) failure_ = cause;  // the first cause wins
   if (!has_failed()) failed_at_ = Deadline::Clock::now();
-  fail_from_.store(command, std::memory_order_release);
+  fail_from_.store(command, std::memory_order_seq_cst);  // see BeginPolling()
   failed_.notify_all();
   return true;
 }
@@ -182,7 +191,8 @@ void SessionState::Abort(const AbortOrder& abort) {
   if (abort.generation.value != current) return;
   FailFrom(abort.from_command, abort.cause);
   AbortOnGpu();
-  if (polling_ != 0 && Skips(polling_)) must_end_.store(1, std::memory_order_relaxed);
+  const uint64_t polling = polling_.load(std::memory_order_seq_cst);
+  if (polling != 0 && Skips(polling)) must_end_.store(1, std::memory_order_relaxed);
   if (collective_ == 0 || !Skips(collective_)) return;
   cancelled_.store(true, std::memory_order_release);
   AbortHosts();
@@ -208,17 +218,19 @@ void SessionState::EndCollective() {
 const volatile int32_t* SessionState::BeginPolling(uint64_t command) {
   // Code in C reads it as the number that it is.
   static_assert(sizeof(must_end_) == sizeof(int32_t) && decltype(must_end_)::is_always_lock_free);
-  std::lock_guard lock(mutex_);
-  if (Skips(command)) return nullptr;
-  polling_ = command;
+  // An abort writes where the session fails, and then looks who polls; this says who polls, and
+  // then looks where the session fails. So one of them sees the other. An abort that has seen an
+  // earlier command, and is late, ends this one, which comes after that: it is skipped, too.
   must_end_.store(0, std::memory_order_relaxed);
+  polling_.store(command, std::memory_order_seq_cst);
+  if (command >= fail_from_.load(std::memory_order_seq_cst)) {
+    EndPolling();
+    return nullptr;
+  }
   return reinterpret_cast<const volatile int32_t*>(&must_end_);
 }
 
-void SessionState::EndPolling() {
-  std::lock_guard lock(mutex_);
-  polling_ = 0;
-}
+void SessionState::EndPolling() { polling_.store(0, std::memory_order_release); }
 
 void SessionState::BeginOnGpu(CollectiveOnGpu collective) {
   std::lock_guard lock(mutex_);

@@ -26,6 +26,7 @@
 #include "runtime/collective/device_communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/module/module.h"
 #include "runtime/plan/known_programs.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
@@ -115,7 +116,8 @@ class SessionState {
   bool BeginCollective(uint64_t command);
   void EndCollective();
   // Around code that polls what this returns, and ends once it is not 0, because an abort has come
-  // for its command. Null: the session skips it by now.
+  // for its command. Null: the session skips it by now. Neither takes a lock: such code may be
+  // called a million times a second.
   const volatile int32_t* BeginPolling(uint64_t command);
   void EndPolling();
   // A collective goes on on the GPU. An abort ends it there, if it ends its command, once the GPU
@@ -147,6 +149,12 @@ class SessionState {
   // The session loads the module in `file`. kResourceExhausted: it is one too many. Modules stay
   // loaded, so one that is loaded again counts once.
   Status CountModule(const std::string& file, size_t most);
+  // It is loaded now.
+  void KeepModule(const std::string& file, std::shared_ptr<module::Module> module) {
+    modules_[file] = std::move(module);
+  }
+  // By their files; null: it could not be loaded.
+  const std::map<std::string, std::shared_ptr<module::Module>>& modules() const { return modules_; }
   // Programs that its client may name by their keys.
   const plan::KnownPrograms& programs() const { return programs_; }
   // Those that were granted to it in this generation.
@@ -154,6 +162,9 @@ class SessionState {
   // A fragment of it was compiled, or (null) could not be. kResourceExhausted: what is kept is
   // beyond the session's limit, and it counts as not compiled.
   Status FinishFragment(const fragment::ObjectKey& key, std::shared_ptr<const LoadedObject> object);
+  // See SessionFragments; kResourceExhausted likewise.
+  StatusOr<SessionFragments::Call*> AddFragmentCall(uint32_t number, SessionFragments::Call call,
+                                                    size_t bytes);
   // The program is bound now. kResourceExhausted: what is kept is beyond the session's limit.
   Status NoteBound(const plan::EncodedProgram& program);
   // Another client has the session now. Its registers without names are freed.
@@ -227,7 +238,7 @@ class SessionState {
   registers::RegisterFile* const registers_;
   BulkServer* const bulk_;
   std::unordered_map<uint64_t, uint64_t> tickets_;  // by packed id: what the client has located
-  std::set<std::string> modules_;                   // that it has loaded
+  std::map<std::string, std::shared_ptr<module::Module>> modules_;
   InputHolders input_holders_;
   plan::KnownPrograms programs_;  // of this generation, and this client
   SessionFragments fragments_;    // the same
@@ -263,7 +274,7 @@ class SessionState {
   Deadline::Clock::time_point failed_at_;
   std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
   uint64_t collective_ = 0;                        // the collective under way; 0: none
-  uint64_t polling_ = 0;                           // what polls `must_end_`; 0: nothing
+  std::atomic<uint64_t> polling_{0};               // what polls `must_end_`; 0: nothing
   std::atomic<int32_t> must_end_{0};
   CollectivesOnGpu on_gpu_;
   std::atomic<bool> cancelled_{false};  // they are to end

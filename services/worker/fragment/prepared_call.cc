@@ -1,13 +1,21 @@
 #include "services/worker/fragment/prepared_call.h"
 
 #include <cstring>
-#include <string>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/fragment/identity.h"
 
 namespace lockstep::worker {
 namespace {
+
+// Of the arguments or results of usual calls, without taking memory for them.
+using Descriptors = absl::InlinedVector<LockstepFragmentTensor, 8>;
+
+PreparedCall::LayoutPtr Shared(const std::optional<plan::Layout>& layout) {
+  return layout.has_value() ? std::make_shared<const plan::Layout>(*layout) : nullptr;
+}
 
 // Extents are those of shapes that outlive it.
 LockstepFragmentTensor Descriptor(const void* data, const plan::Box& part, const Shape& whole) {
@@ -27,54 +35,119 @@ Shape EmptyOf(const fragment::TensorType& type) {
 
 }  // namespace
 
-StatusOr<PreparedCall> PreparedCall::Prepare(fragment::PlacedCall call, int index,
-                                             std::shared_ptr<const LoadedObject> object,
-                                             absl::Span<const void* const> scalars,
-                                             const CallResources& resources) {
-  PreparedCall prepared(std::move(call), index, std::move(object));
-  const fragment::PlacedCall& placed = prepared.call_;
-  const fragment::Signature& signature = placed.signature();
-  std::vector<std::vector<Shape>> shapes(signature.results.size());  // by result, by index
-  for (int i = 0; i < placed.workers().size(); ++i) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Shape> made, prepared.ShapesAt(i, scalars, resources));
-    for (size_t result = 0; result < made.size(); ++result) {
-      shapes[result].push_back(std::move(made[result]));
+PreparedCall::PreparedCall(fragment::PlacedCall call, int index,
+                           std::shared_ptr<const LoadedObject> object)
+    : call_(std::move(call)), index_(index), object_(std::move(object)) {
+  const fragment::Signature& signature = call_.signature();
+  for (int argument = 0; argument < signature.num_arguments(); ++argument) {
+    parts_.push_back(call_.PartAt(argument, index));
+    arguments_.push_back(Shared(call_.ArgumentLayout(argument)));
+  }
+  for (int result = 0; result < signature.num_results(); ++result) {
+    // Also where the call gives the shape, which is checked for each number.
+    const bool is_open = !signature.results[static_cast<size_t>(result)].type.IsClosed();
+    depends_on_scalars_ = depends_on_scalars_ || (is_open && object_ != nullptr);
+    if (!call_.KnownShape(result, index).has_value()) asks_for_all_ = true;
+  }
+}
+
+Status PreparedCall::FindSizes(absl::Span<const void* const> scalars,
+                               const CallResources& resources) {
+  if (has_sizes_ && (!depends_on_scalars_ || HasSeen(scalars))) return OkStatus();
+  std::vector<Shapes> made;
+  if (object_ == nullptr) {
+    made.push_back(KnownShapesAt(index_));
+  } else if (asks_for_all_) {
+    for (int i = 0; i < call_.workers().size(); ++i) {
+      LOCKSTEP_ASSIGN_OR_RETURN(Shapes shapes, ShapesAt(i, scalars, resources));
+      made.push_back(std::move(shapes));
     }
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(Shapes own, ShapesAt(index_, scalars, resources));
+    made.push_back(std::move(own));
+  }
+  if (!has_sizes_ || made != made_) LOCKSTEP_RETURN_IF_ERROR(TakeSizes(std::move(made)));
+  if (depends_on_scalars_) Remember(scalars);
+  return OkStatus();
+}
+
+Status PreparedCall::TakeSizes(std::vector<Shapes> made) {
+  const fragment::Signature& signature = call_.signature();
+  has_sizes_ = false;
+  shapes_.clear();
+  layouts_.clear();
+  result_bytes_ = 0;
+  std::vector<Shapes> by_result(signature.results.size());
+  for (int i = 0; i < call_.workers().size(); ++i) {
+    const bool is_asked = asks_for_all_ || i == index_;
+    const Shapes at =
+        is_asked ? made[asks_for_all_ ? static_cast<size_t>(i) : 0] : KnownShapesAt(i);
+    for (size_t result = 0; result < at.size(); ++result) by_result[result].push_back(at[result]);
   }
   for (int result = 0; result < signature.num_results(); ++result) {
     const auto at = static_cast<size_t>(result);
-    LOCKSTEP_ASSIGN_OR_RETURN(auto layout, placed.ResultLayout(result, shapes[at]));
+    const fragment::TensorType& type = signature.results[at].type;
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto layout, call_.ResultLayout(result, by_result[at]));
     if (layout.has_value()) {
-      prepared.shapes_.push_back(layout->TileAt(index).extents);
-    } else if (placed.Calls(index)) {
-      prepared.shapes_.push_back(shapes[at][static_cast<size_t>(index)]);
+      shapes_.push_back(layout->TileAt(index_).extents);
+    } else if (call_.Calls(index_)) {
+      shapes_.push_back(by_result[at][static_cast<size_t>(index_)]);
     } else {
-      prepared.shapes_.push_back(EmptyOf(signature.results[at].type));
+      shapes_.push_back(EmptyOf(type));
     }
-    prepared.layouts_.push_back(std::move(layout));
+    layouts_.push_back(Shared(layout));
+    result_bytes_ += static_cast<size_t>(shapes_.back().NumElements()) * SizeOf(type.dtype);
   }
-  for (int argument = 0; argument < signature.num_arguments(); ++argument) {
-    prepared.parts_.push_back(placed.PartAt(argument, index));
-  }
-  return prepared;
+  made_ = std::move(made);
+  has_sizes_ = true;
+  return OkStatus();
 }
 
-StatusOr<std::vector<Shape>> PreparedCall::ShapesAt(int index,
-                                                    absl::Span<const void* const> scalars,
-                                                    const CallResources& resources) const {
-  const fragment::Signature& signature = call_.signature();
-  std::vector<plan::Box> parts;
-  for (int argument = 0; argument < signature.num_arguments(); ++argument) {
-    parts.push_back(call_.PartAt(argument, index));
+bool PreparedCall::HasSeen(absl::Span<const void* const> scalars) const {
+  const char* seen = scalars_.data();
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    const fragment::TensorType& type = call_.signature().arguments[i].type;
+    if (type.ndim() != 0) continue;
+    if (std::memcmp(seen, scalars[i], SizeOf(type.dtype)) != 0) return false;
+    seen += SizeOf(type.dtype);
   }
-  std::vector<LockstepFragmentTensor> arguments;
+  return true;
+}
+
+void PreparedCall::Remember(absl::Span<const void* const> scalars) {
+  scalars_.clear();
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    const fragment::TensorType& type = call_.signature().arguments[i].type;
+    if (type.ndim() != 0) continue;
+    scalars_.append(static_cast<const char*>(scalars[i]), SizeOf(type.dtype));
+  }
+}
+
+PreparedCall::Shapes PreparedCall::KnownShapesAt(int index) const {
+  Shapes shapes;
+  for (int result = 0; result < call_.signature().num_results(); ++result) {
+    shapes.push_back(*call_.KnownShape(result, index));
+  }
+  return shapes;
+}
+
+StatusOr<PreparedCall::Shapes> PreparedCall::ShapesAt(int index,
+                                                      absl::Span<const void* const> scalars,
+                                                      const CallResources& resources) const {
+  const fragment::Signature& signature = call_.signature();
+  absl::InlinedVector<plan::Box, 4> others;
+  if (index != index_) {
+    for (int i = 0; i < signature.num_arguments(); ++i) others.push_back(call_.PartAt(i, index));
+  }
+  const absl::Span<const plan::Box> parts = index == index_ ? absl::MakeConstSpan(parts_) : others;
+  Descriptors arguments;
   for (size_t i = 0; i < parts.size(); ++i) {
     const void* const data = signature.arguments[i].type.ndim() == 0 ? scalars[i] : nullptr;
     arguments.push_back(Descriptor(data, parts[i], call_.inputs()[i].shape));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::optional<Shape>> told,
                             object_->ResultShapes(arguments, resources));
-  std::vector<Shape> shapes;
+  Shapes shapes;
   for (size_t i = 0; i < told.size(); ++i) {
     std::optional<Shape> shape = told[i];
     if (!shape.has_value()) shape = call_.KnownShape(static_cast<int>(i), index);
@@ -96,11 +169,11 @@ Status PreparedCall::Run(absl::Span<const void* const> arguments, absl::Span<voi
     }
     return OkStatus();
   }
-  std::vector<LockstepFragmentTensor> taken;
+  Descriptors taken;
   for (size_t i = 0; i < parts_.size(); ++i) {
     taken.push_back(Descriptor(arguments[i], parts_[i], call_.inputs()[i].shape));
   }
-  std::vector<LockstepFragmentTensor> made;
+  Descriptors made;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     made.push_back({results[i], shapes_[i].dims().data(), nullptr, nullptr});
   }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -18,28 +18,34 @@
 
 namespace lockstep::worker {
 
-// Threads: any number of Run() at once.
+// Threads: one at a time.
 class PreparedCall {
  public:
-  // For the worker at `index` of `call.workers()`. The object was compiled for the call's types.
-  // `scalars`: by argument, the data of those that are scalars; others are not read. Sizes may
-  // depend on scalars, so a call with others is to be prepared anew where a result's extents are
-  // open.
-  //
-  // Errors: those of LoadedObject::ResultShapes() and PlacedCall::ResultLayout(), the same on all
-  // workers.
-  static StatusOr<PreparedCall> Prepare(fragment::PlacedCall call, int index,
-                                        std::shared_ptr<const LoadedObject> object,
-                                        absl::Span<const void* const> scalars,
-                                        const CallResources& resources);
+  using LayoutPtr = std::shared_ptr<const plan::Layout>;
+
+  // For the worker at `index` of `call.workers()`. The object was compiled for the call's types;
+  // null: it is a function, of whose results the call tells all.
+  PreparedCall(fragment::PlacedCall call, int index, std::shared_ptr<const LoadedObject> object);
 
   const fragment::PlacedCall& call() const { return call_; }
-  // None: each worker keeps its own.
-  const std::optional<plan::Layout>& ResultLayout(int result) const {
-    return layouts_[static_cast<size_t>(result)];
-  }
+  // What this worker is given of an argument, and the layout of that; null: each has its own.
+  const plan::Box& Part(size_t argument) const { return parts_[argument]; }
+  const LayoutPtr& ArgumentLayout(size_t argument) const { return arguments_[argument]; }
+
+  // To be called before Run(), with the scalars of that call: by argument, their data; others are
+  // not read. Finds how large the results become, and how they lie. Where sizes may depend on
+  // numbers, the object is asked again when these change, and only if it then says something else
+  // are layouts made anew.
+  //
+  // Errors: those of LoadedObject::ResultShapes() and PlacedCall::ResultLayout().
+  Status FindSizes(absl::Span<const void* const> scalars, const CallResources& resources);
+
+  // After FindSizes(). Null: each worker keeps its own.
+  const LayoutPtr& ResultLayout(size_t result) const { return layouts_[result]; }
   // What this worker has of a result: what Run() writes.
-  const Shape& ResultShape(int result) const { return shapes_[static_cast<size_t>(result)]; }
+  const Shape& ResultShape(size_t result) const { return shapes_[result]; }
+  // Of all of them.
+  size_t result_bytes() const { return result_bytes_; }
 
   // Computes this worker's part of the results; or, where it has no part of what is split, writes
   // what changes no result. `arguments`, `results`: dense and row-major, of the shapes of
@@ -49,20 +55,32 @@ class PreparedCall {
              const CallResources& resources) const;
 
  private:
-  PreparedCall(fragment::PlacedCall call, int index, std::shared_ptr<const LoadedObject> object)
-      : call_(std::move(call)), index_(index), object_(std::move(object)) {}
-
   // By result, what the worker at `index` makes, if it calls.
-  StatusOr<std::vector<Shape>> ShapesAt(int index, absl::Span<const void* const> scalars,
-                                        const CallResources& resources) const;
+  using Shapes = std::vector<Shape>;
+  StatusOr<Shapes> ShapesAt(int index, absl::Span<const void* const> scalars,
+                            const CallResources& resources) const;
+  // Those that the call itself tells.
+  Shapes KnownShapesAt(int index) const;
+  // `made`: by worker.
+  Status TakeSizes(std::vector<Shapes> made);
+  bool HasSeen(absl::Span<const void* const> scalars) const;
+  void Remember(absl::Span<const void* const> scalars);
   void FillWithIdentity(int result, void* to) const;
 
   fragment::PlacedCall call_;
   int index_;
   std::shared_ptr<const LoadedObject> object_;
-  std::vector<plan::Box> parts_;  // by argument
-  std::vector<Shape> shapes_;     // by result, like the next
-  std::vector<std::optional<plan::Layout>> layouts_;
+  std::vector<plan::Box> parts_;  // by argument, like the next
+  std::vector<LayoutPtr> arguments_;
+  bool depends_on_scalars_ = false;  // the sizes may
+  bool asks_for_all_ = false;        // the call does not tell what the other workers make
+
+  bool has_sizes_ = false;
+  std::string scalars_;       // their bytes, of which the sizes are
+  std::vector<Shapes> made_;  // by worker, as the object has told; without others, this one's alone
+  Shapes shapes_;             // by result, like the next
+  std::vector<LayoutPtr> layouts_;
+  size_t result_bytes_ = 0;
 };
 
 }  // namespace lockstep::worker

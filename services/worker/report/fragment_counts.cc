@@ -34,6 +34,11 @@ void FragmentCounts::Tell(metrics::Families& families) const {
   families.Counter("lockstep_fragment_compile_seconds_total",
                    "How long the fragment compiler ran for this worker.",
                    Value(compiling_millis_) / kMillisPerSecond);
+  families.Counter("lockstep_fragment_input_moves_total",
+                   "Arguments of fragments that did not lie as they were wanted, and were moved.",
+                   Value(input_moves_));
+  families.Counter("lockstep_fragment_input_bytes_total",
+                   "Bytes of them that this worker did not have before.", Value(input_bytes_));
   families.Gauge("lockstep_fragments_loaded", "Compiled fragments that are kept in memory.",
                  Value(loaded_));
   families.Gauge("lockstep_fragments_loaded_bytes", "Bytes of these.", Value(loaded_bytes_));

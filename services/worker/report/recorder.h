@@ -90,6 +90,8 @@ class Recorder {
     plan_caches_.Set(cache, use);
   }
 
+  // So many bytes came here because an argument of a fragment did not lie as it was wanted.
+  void AddFragmentInput(int64_t bytes) { fragments_.AddInput(static_cast<uint64_t>(bytes)); }
   // What was done to have fragments compiled, after every one.
   void SetFragments(const ObjectCacheUse& use) { fragments_.Set(use); }
 
@@ -112,7 +114,7 @@ class Recorder {
   // Those that no program issues by the million.
   static constexpr uint32_t kRare =
       ~(1u << wire::Command::CALL | 1u << wire::Command::EMPTY | 1u << wire::Command::RELEASE |
-        1u << wire::Command::GET_FUNCTION);
+        1u << wire::Command::GET_FUNCTION | 1u << wire::Command::RUN_FRAGMENT);
 
   static size_t KindOf(wire::Command::Which which) {
     const auto kind = static_cast<size_t>(which);

@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,17 @@ TEST(CallCodecTest, ACallComesThroughAndHasTheSameBytesEachTime) {
   EXPECT_EQ(call->inputs[0].layout, given.inputs[0].layout);
   // Where it comes from is the client's affair.
   EXPECT_EQ(call->inputs[2].layout, std::nullopt);
+}
+
+TEST(CallCodecTest, WhatAFunctionsCallSaysComesThrough) {
+  const std::string bytes =
+      EncodeCall({{{DType::kFloat32, {}, Split::kAsPlaced, std::nullopt, /*as_it_is=*/true}},
+                  {{Combine::kRows, Shape{4}, DType::kBool}, {Combine::kAdd, Shape{}}}});
+  const auto call = DecodeCall(BytesOf(bytes), kWorld);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(call->inputs[0].as_it_is);
+  EXPECT_EQ(call->outputs[0].dtype, DType::kBool);
+  EXPECT_EQ(call->outputs[1].dtype, std::nullopt);
 }
 
 TEST(CallCodecTest, WhatIsNoCallIsRefused) {

@@ -52,20 +52,33 @@ class FragmentCommandsTest : public ExecutorTest {
     return {{{DType::kInt64, {}, Split::kNone}, {DType::kFloat64, {4}, Split::kRows}},
             {{Combine::kAdd, Shape{1}}}};
   }
-  void Call(const fragment::CallParts& parts, SessionId session = kSession) {
+  void Call(const fragment::CallParts& parts, SessionId session = kSession, uint32_t number = 0) {
     const std::string call = fragment::EncodeCall(parts);
     Run(
         [&](auto command) {
           auto run = command.initRunFragment();
-          run.initFragment().setHigh(kKey.high);
-          run.getFragment().setLow(kKey.low);
-          run.setCall({reinterpret_cast<const kj::byte*>(call.data()), call.size()});
+          run.setNumber(number);
+          auto made = run.initCall();
+          made.initFragment().setHigh(kKey.high);
+          made.getFragment().setLow(kKey.low);
+          made.setCall({reinterpret_cast<const kj::byte*>(call.data()), call.size()});
           auto arguments = run.initArguments(2);
           arguments[0].setInt64(0);
           arguments[1].setRegister(kNumbers.Packed());
           run.initResults(1).set(0, kResult.Packed());
         },
         /*of_controller=*/false, session);
+  }
+
+  void CallAgain(uint32_t number) {
+    Run([&](auto command) {
+      auto run = command.initRunFragment();
+      run.setNumber(number);
+      auto arguments = run.initArguments(2);
+      arguments[0].setInt64(0);
+      arguments[1].setRegister(kNumbers.Packed());
+      run.initResults(1).set(0, kResult.Packed());
+    });
   }
 
   static constexpr fragment::ObjectKey kKey{1, 2};
@@ -75,7 +88,8 @@ TEST_F(FragmentCommandsTest, AResultHasItsValueAndItsLayout) {
   OpenSession();
   Grant();
   MakeNumbers();
-  for (int i = 0; i < 3; ++i) Call(SumOfRows());
+  Call(SumOfRows());
+  for (int i = 0; i < 3; ++i) CallAgain(0);
   EXPECT_EQ(Failure(), OkStatus());
   const registers::RegisterFile& registers = executor_->sessions().Find(kSession)->registers();
   const auto value = registers.Read(kResult);
@@ -95,6 +109,37 @@ TEST_F(FragmentCommandsTest, KnowingAKeyIsNoAuthority) {
   Call(SumOfRows(), kOther);
   EXPECT_EQ(Failure().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(Failure()), HasSubstr("was not compiled in this session"));
+}
+
+TEST_F(FragmentCommandsTest, CallsAreNumberedByClientAndWorkerAlike) {
+  OpenSession();
+  Grant();
+  MakeNumbers();
+  Call(SumOfRows());
+  CallAgain(1);
+  EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(Failure()), HasSubstr("no call of a fragment has the number 1"));
+}
+
+TEST_F(FragmentCommandsTest, ACallThatTakesAnotherNumberIsRefused) {
+  OpenSession();
+  Grant();
+  MakeNumbers();
+  Call(SumOfRows(), kSession, 5);
+  EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(Failure()), HasSubstr("has the number 0 in this session, and 5 is given"));
+}
+
+// A reset forgets it, on both sides.
+TEST_F(FragmentCommandsTest, AResetBeginsToCountAnew) {
+  OpenSession();
+  Grant();
+  MakeNumbers();
+  Call(SumOfRows());
+  SessionState& session = *executor_->sessions().Find(kSession);
+  EXPECT_TRUE(session.fragments().FindCall(0).ok());
+  Run([](auto command) { command.initReset().setGeneration(1); }, /*of_controller=*/true);
+  EXPECT_FALSE(session.fragments().FindCall(0).ok());
 }
 
 TEST_F(FragmentCommandsTest, AClientGrantsNothing) {

@@ -25,7 +25,7 @@ class CompileThreadTest : public testing::Test {
  protected:
   static CompileJob Job(uint32_t session, uint64_t request, const std::string& source) {
     fragment::CompileWork work = FakeCompiler::Work(source);
-    const fragment::ObjectKey key = fragment::KeyOf(work.fragment);
+    const fragment::ObjectKey key = work.fragment.key();
     return {SessionId(session), Generation(1), RequestId(request), key, std::move(work)};
   }
   // The next `count` that are done.
@@ -109,7 +109,7 @@ TEST(SessionFragmentsTest, OnlyWhatWasGrantedIsFound) {
   const fragment::CompileWork work = FakeCompiler::Work("sum");
   const auto object = cache.Get(work);
   ASSERT_TRUE(object.ok()) << object.status();
-  const fragment::ObjectKey key = fragment::KeyOf(work.fragment);
+  const fragment::ObjectKey key = work.fragment.key();
 
   SessionFragments fragments;
   EXPECT_THAT(Message(fragments.Find(key).status()), HasSubstr("was not compiled in this session"));

@@ -21,7 +21,10 @@ using fragment::Split;
 using testing::ElementsAre;
 
 constexpr int64_t kSumMode = 0;
+constexpr int64_t kDivideMode = 1;
+constexpr int64_t kUntilAbortedMode = 2;
 constexpr int64_t kUnknownSizeMode = 3;
+constexpr int64_t kDoubleMode = 7;
 
 // sum(int64, float64[?]) -> float64[?]: test_object.cc, over the numbers 1, 2, ... `count`.
 class PreparedCallTest : public testing::Test {
@@ -50,7 +53,9 @@ class PreparedCallTest : public testing::Test {
                             {{combine, std::move(shape)}});
   }
   StatusOr<PreparedCall> Prepare(const PlacedCall& call, int index, const int64_t& mode) const {
-    return PreparedCall::Prepare(call, index, object_, {&mode, nullptr}, Resources());
+    PreparedCall prepared(call, index, object_);
+    LOCKSTEP_RETURN_IF_ERROR(prepared.FindSizes({&mode, nullptr}, Resources()));
+    return prepared;
   }
   CallResources Resources() const { return {*memory_, 1 << 20}; }
 
@@ -118,7 +123,7 @@ TEST_F(PreparedCallTest, WhatEachKeepsHasNoLayout) {
   EXPECT_THAT(RunAll(3, 2, Combine::kNone),
               ElementsAre(ElementsAre(1), ElementsAre(2), testing::IsEmpty()));
   const auto prepared = Prepare(*Place(3, 2, Combine::kNone, Split::kRows), 0, kSumMode);
-  EXPECT_EQ(prepared->ResultLayout(0), std::nullopt);
+  EXPECT_EQ(prepared->ResultLayout(0), nullptr);
 }
 
 TEST_F(PreparedCallTest, WhatIsWholeIsTheSameEverywhere) {
@@ -138,7 +143,27 @@ TEST_F(PreparedCallTest, SizesThatAreNotToldAreThoseThatAreGiven) {
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_EQ(Prepare(*given, 1, kUnknownSizeMode)->ResultShape(0), Shape{3});
   EXPECT_EQ(Prepare(*given, 1, kSumMode).status(),
-            InvalidArgument("result 0 of `sum` was to be [3] on rank 0, and is [1]"));
+            InvalidArgument("result 0 of `sum` was to be [3] on rank 1, and is [1]"));
+}
+
+// Numbers that change are no new call; only what depends on them is found again.
+TEST_F(PreparedCallTest, SizesFollowTheNumbers) {
+  const auto call = Place(2, 6, Combine::kRows, Split::kRows);
+  ASSERT_TRUE(call.ok()) << call.status();
+  PreparedCall prepared(*call, 1, object_);
+  const auto layout_for = [&](const int64_t& mode) {
+    const Status found = prepared.FindSizes({&mode, nullptr}, Resources());
+    EXPECT_TRUE(found.ok()) << found;
+    return prepared.ResultLayout(0);
+  };
+  const PreparedCall::LayoutPtr sums = layout_for(kSumMode);
+  EXPECT_EQ(sums->shape(), Shape{2});
+  EXPECT_EQ(layout_for(kUntilAbortedMode), sums) << "another number, and the same sizes";
+  EXPECT_EQ(layout_for(kDoubleMode)->shape(), Shape{6});
+  EXPECT_EQ(prepared.result_bytes(), 3 * sizeof(double));
+  // One that fails leaves none behind.
+  EXPECT_FALSE(prepared.FindSizes({&kDivideMode, nullptr}, Resources()).ok());
+  EXPECT_EQ(layout_for(kSumMode)->shape(), Shape{2});
 }
 
 }  // namespace

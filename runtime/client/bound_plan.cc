@@ -128,15 +128,27 @@ Status BoundPlan::Execute(const ExecuteOptions& options) {
     return FailedPrecondition(plan_.IsNull() ? "no program is bound to this plan"
                                              : "the plan's session is closed");
   }
-  // It writes the ones, and may write to the others.
-  for (const auto& [name, output] : outputs_) core->DropCopies(output);
-  for (const DRef& input : inputs_) core->DropCopies(input);
+  NoteWrites(*core);
   const OperationUse use{OperationKind::kAllToAll, false, ranks_};
-  return core->IssueOperationIn(generation_, use, [&](wire::Command::Builder command) {
-    auto execute = command.initExecute();
-    execute.setBound(plan_.id().Packed());
-    execute.setStepByStep(options.step_by_step);
-  });
+  const Status issued =
+      core->IssueOperationIn(generation_, use, [&](wire::Command::Builder command) {
+        auto execute = command.initExecute();
+        execute.setBound(plan_.id().Packed());
+        execute.setStepByStep(options.step_by_step);
+      });
+  NoteWrites(*core);
+  return issued;
+}
+
+void BoundPlan::NoteWrites(SessionCore& core) const {
+  // Its functions may write to what they are given, and to what they know from before.
+  core.NoteFunctionCall();
+  const auto note = [&](const DRef& ref) {
+    core.NoteKnownToFunctions(ref);
+    core.DropCopies(ref);
+  };
+  for (const auto& [name, output] : outputs_) note(output);
+  for (const DRef& input : inputs_) note(input);
 }
 
 StatusOr<DRef> BoundPlan::Output(std::string_view name) const {

@@ -51,6 +51,8 @@ class BoundPlan {
   friend class Session;
   static StatusOr<BoundPlan> Bind(const std::shared_ptr<client::SessionCore>& core,
                                   const plan::Program& program, const PlanRegisters& registers);
+  // That an execution writes to its outputs, and may write to its inputs.
+  void NoteWrites(client::SessionCore& core) const;
 
   // Not kept by its plans: a session ends with its Session object.
   std::weak_ptr<client::SessionCore> core_;

@@ -112,33 +112,11 @@ bool IsGivenAs(SessionCore& core, const FragmentInput& input, const Given& given
   return type != nullptr ? CheckNumber(input, type->dtype).ok() : given.dtype == OwnDType(input);
 }
 
-// Whether each worker has the same of the tensor by both, whatever the meshes are called.
-bool LiesAlike(const plan::Layout& a, const plan::Layout& b) {
-  if (a.mesh().SortedRanks() != b.mesh().SortedRanks()) return false;
-  if (!a.PartialAxes().empty() || !b.PartialAxes().empty()) return false;
-  for (const Rank rank : a.mesh().ranks()) {
-    if (a.TileAt(*a.mesh().IndexOf(rank)) != b.TileAt(*b.mesh().IndexOf(rank))) return false;
-  }
-  return true;
-}
-
-StatusOr<fragment::Input> InputOf(const Given& given, fragment::Kind kind,
-                                  const std::vector<Rank>& ranks) {
+fragment::Input InputOf(const Given& given, fragment::Kind kind) {
   if (given.layout == nullptr) {
-    return fragment::Input{given.dtype, given.shape, given.split, {}, given.IsAsItIs(kind)};
+    return {given.dtype, given.shape, given.split, {}, given.IsAsItIs(kind)};
   }
-  fragment::Input input{given.layout->dtype(), given.layout->shape(), given.split, *given.layout};
-  // It may lie as it is wanted, on a mesh with other names: then it stays where it is.
-  const auto placement = fragment::PlacementFor(given.split);
-  if (placement.has_value()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(plan::Mesh workers, plan::Mesh::Line(ranks));
-    const auto wanted =
-        plan::Layout::Make(input.shape, input.dtype, std::move(workers), {*placement});
-    if (wanted.ok() && *wanted != *given.layout && LiesAlike(*wanted, *given.layout)) {
-      input.split = fragment::Split::kAsPlaced;
-    }
-  }
-  return input;
+  return {given.layout->dtype(), given.layout->shape(), given.split, *given.layout};
 }
 
 StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::Signature signature,
@@ -148,8 +126,7 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::
   std::iota(ranks.begin(), ranks.end(), 0);
   fragment::CallParts parts{{}, {outputs.begin(), outputs.end()}};
   for (const Given& one : given) {
-    LOCKSTEP_ASSIGN_OR_RETURN(fragment::Input input, InputOf(one, kind, ranks));
-    parts.inputs.push_back(std::move(input));
+    parts.inputs.push_back(InputOf(one, kind));
   }
   if (kind == fragment::Kind::kFunction) {
     LOCKSTEP_ASSIGN_OR_RETURN(
@@ -161,8 +138,9 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::
   CheckedCall call;
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<plan::Layout>& wanted = placed.ArgumentLayout(static_cast<int>(i));
+    // It may lie as it is wanted, on a mesh of another name, or of one worker.
     const bool stays = !wanted.has_value() || given[i].kind == Given::Kind::kNumber ||
-                       (given[i].layout != nullptr && *given[i].layout == *wanted);
+                       (given[i].layout != nullptr && plan::LieAlike(*given[i].layout, *wanted));
     call.wanted.push_back(stays ? nullptr : std::make_shared<const plan::Layout>(*wanted));
   }
   for (int i = 0; i < signature.num_results(); ++i) {
@@ -174,6 +152,11 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::
     call.results.back().layout = std::make_shared<const plan::Layout>(*std::move(known.layout));
   }
   call.encoded = fragment::EncodeCall(parts);
+  if (call.encoded.size() > fragment::kMaxCallBytes) {
+    return InvalidArgument("a call of `", signature.function, "` takes ", call.encoded.size(),
+                           " bytes, and may take ", fragment::kMaxCallBytes,
+                           ": its layouts name too many ranks");
+  }
   call.given = std::move(given);
   call.outputs = parts.outputs;
   return call;

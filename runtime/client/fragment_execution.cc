@@ -23,15 +23,27 @@ void WriteNumber(wire::Value::Builder out, const FragmentInput& input, DType dty
 }
 
 // The register's tensor in another layout. What was moved before in this generation, and not
-// written since, is not moved again.
+// written since, is not moved again. A function gets a copy of its own, which it may write to.
 StatusOr<DRef> Relaid(SessionCore& core, const DRef& ref, const plan::Layout& wanted,
-                      Generation generation) {
-  DRef copy = core.CopyOf(ref, wanted, generation);
+                      Generation generation, fragment::Kind kind) {
+  const bool is_kept = kind != fragment::Kind::kFunction;
+  DRef copy = is_kept ? core.CopyOf(ref, wanted, generation) : DRef();
   if (!copy.IsNull()) return copy;
+  const client::WriteCount writes = core.WritesTo(ref);
   LOCKSTEP_ASSIGN_OR_RETURN(copy,
                             client::IssueReshard(core, ref, wanted, client::MovedFor::kFragment));
-  core.KeepCopy(ref, copy, generation);
+  if (is_kept) core.KeepCopy(ref, copy, generation, writes);
   return copy;
+}
+
+// See client::NoteFunctionCall().
+void NoteFunctionCall(SessionCore& core, absl::Span<const DRef* const> given) {
+  core.NoteFunctionCall();
+  for (const DRef* const ref : given) {
+    if (ref == nullptr) continue;
+    core.NoteKnownToFunctions(*ref);
+    core.DropCopies(*ref);
+  }
 }
 
 }  // namespace
@@ -88,9 +100,10 @@ StatusOr<std::vector<DRef>> CompiledFragment::Execute(const std::shared_ptr<Sess
     // Nothing is moved in vain. The call itself is checked when it is issued.
     LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(core));
     moved.reserve(inputs.size());
-    LOCKSTEP_ASSIGN_OR_RETURN(DRef there, inputs[i].ref() != nullptr
-                                              ? Relaid(core, *inputs[i].ref(), *wanted, generation_)
-                                              : place(*inputs[i].tensor(), *wanted));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        DRef there, inputs[i].ref() != nullptr
+                        ? Relaid(core, *inputs[i].ref(), *wanted, generation_, facts_->kind)
+                        : place(*inputs[i].tensor(), *wanted));
     moved.push_back(std::move(there));
     registers[i] = &moved.back();
   }
@@ -115,9 +128,16 @@ StatusOr<std::vector<DRef>> CompiledFragment::Execute(const std::shared_ptr<Sess
     auto results = run.initResults(static_cast<unsigned>(names.size()));
     for (unsigned i = 0; i < results.size(); ++i) results.set(i, names[i].id().Packed());
   };
+  const bool is_function = facts_->kind == fragment::Kind::kFunction;
+  if (is_function) NoteFunctionCall(core, registers);
   StatusOr<std::vector<DRef>> results =
       core.IssueFragmentCallIn(generation_, facts_->name.c_str(), call, call->results, write);
-  if (results.ok()) core.fragment_traffic().AddExecution();
+  if (is_function) NoteFunctionCall(core, registers);
+  if (!results.ok()) return results;
+  for (const DRef& made : *results) {
+    if (is_function) core.NoteKnownToFunctions(made);
+  }
+  core.fragment_traffic().AddExecution();
   return results;
 }
 

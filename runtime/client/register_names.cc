@@ -1,6 +1,7 @@
 #include "runtime/client/register_names.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -39,6 +40,8 @@ DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
     return DRef(&name);
   }
   name.is_found = true;
+  // To those of another client.
+  name.is_known_to_functions.store(true, std::memory_order_relaxed);
   references_.fetch_add(1, std::memory_order_relaxed);
   std::erase(free_, &name);
   name.references.store(1, std::memory_order_relaxed);
@@ -64,6 +67,7 @@ DRef RegisterNames::Acquire(uint64_t command, std::shared_ptr<const plan::Layout
   name->named_by = command;
   name->layout = std::move(layout);
   name->is_found = expects_layout;
+  name->is_known_to_functions.store(false, std::memory_order_relaxed);
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
 }
@@ -85,23 +89,45 @@ std::shared_ptr<const plan::Layout> RegisterNames::LayoutOf(const DRef& ref) con
   return ref.name_->layout;
 }
 
-void RegisterNames::KeepRelaid(const DRef& ref, const DRef& copy, Generation generation) {
-  DRef oldest;  // dropped when nothing is locked any more
+WriteCount RegisterNames::WritesOf(const RegisterName& name) const {
+  const bool is_shared = name.is_known_to_functions.load(std::memory_order_relaxed);
+  return {name.writes, is_shared ? shared_writes_ : 0};
+}
+
+WriteCount RegisterNames::WritesTo(const DRef& ref) {
+  // From now on writes count.
+  has_relaid_.store(true, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
+  return WritesOf(*ref.name_);
+}
+
+void RegisterNames::KeepRelaid(const DRef& ref, const DRef& copy, Generation generation,
+                               WriteCount writes) {
+  std::vector<RelaidCopy> dropped;  // when nothing is locked any more
+  std::lock_guard lock(mutex_);
+  if (WritesOf(*ref.name_) != writes) return;
   std::vector<RelaidCopy>& relaid = ref.name_->relaid;
+  // Of no use any more: those that a reset or a write has overtaken, and the oldest of too many.
+  const auto useless = std::stable_partition(
+      relaid.begin(), relaid.end(),
+      [&](const RelaidCopy& old) { return old.generation == generation && old.writes == writes; });
+  dropped.assign(std::make_move_iterator(useless), std::make_move_iterator(relaid.end()));
+  relaid.erase(useless, relaid.end());
   if (relaid.size() >= kMostRelaid) {
-    oldest = std::move(relaid.front().ref);
+    dropped.push_back(std::move(relaid.front()));
     relaid.erase(relaid.begin());
   }
-  relaid.push_back({copy.name_->layout, generation, copy});
-  has_relaid_.store(true, std::memory_order_relaxed);
+  relaid.push_back({copy.name_->layout, generation, writes, copy});
 }
 
 DRef RegisterNames::FindRelaid(const DRef& ref, const plan::Layout& layout,
                                Generation generation) const {
   std::lock_guard lock(mutex_);
+  const WriteCount writes = WritesOf(*ref.name_);
   for (const RelaidCopy& copy : ref.name_->relaid) {
-    if (copy.generation == generation && *copy.layout == layout) return copy.ref;
+    if (copy.generation == generation && copy.writes == writes && *copy.layout == layout) {
+      return copy.ref;
+    }
   }
   return DRef();
 }
@@ -110,7 +136,14 @@ void RegisterNames::DropRelaid(const DRef& ref) {
   if (!has_relaid_.load(std::memory_order_relaxed)) return;
   std::vector<RelaidCopy> dropped;  // when nothing is locked any more
   std::lock_guard lock(mutex_);
+  ++ref.name_->writes;
+  if (ref.name_->is_known_to_functions.load(std::memory_order_relaxed)) ++shared_writes_;
   std::swap(dropped, ref.name_->relaid);
+}
+
+void RegisterNames::CountSharedWrite() {
+  std::lock_guard lock(mutex_);
+  ++shared_writes_;
 }
 
 void RegisterNames::Dropped(RegisterName* name) {

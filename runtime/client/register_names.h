@@ -16,10 +16,19 @@ namespace lockstep::client {
 
 class RegisterNames;
 
+// What may have written to a register's tensor so far, as far as this client does it.
+struct WriteCount {
+  uint64_t own = 0;     // through this name
+  uint64_t shared = 0;  // by functions, or through another name that functions have seen
+
+  bool operator==(const WriteCount&) const = default;
+};
+
 // The same tensor in another layout, in a register of its own.
 struct RelaidCopy {
   std::shared_ptr<const plan::Layout> layout;
   Generation generation;  // of the session, in which it was made
+  WriteCount writes;      // before it was made
   DRef ref;
 };
 
@@ -32,6 +41,10 @@ struct RegisterName {
   RegisterNames* owner = nullptr;
   std::shared_ptr<const plan::Layout> layout;  // null: it was not said
   std::vector<RelaidCopy> relaid;              // of what it holds, the last one last
+  uint64_t writes = 0;
+  // A function was given it, or has made it: its memory may be that of other registers too, and the
+  // function may have kept it, to write to it in another call.
+  std::atomic<bool> is_known_to_functions{false};
   // Another client's, or a fragment's: the workers may know a layout that was not said here.
   bool is_found = false;
 };
@@ -70,14 +83,27 @@ class RegisterNames {
   // True if the workers may know it: of a register that was adopted, or of which that is expected,
   // until it is set here.
   bool MayHaveForeignLayout(const DRef& ref) const;
+  // Before a copy of it is made in another layout.
+  WriteCount WritesTo(const DRef& ref);
   // Keeps `copy`, whose layout is known, with `ref`, which it is a copy of: until that is dropped,
-  // or holds something else. The oldest of too many goes.
+  // or may hold something else, as it may already if it was written to since `writes`. The oldest
+  // of too many goes.
   static constexpr size_t kMostRelaid = 4;
-  void KeepRelaid(const DRef& ref, const DRef& copy, Generation generation);
+  void KeepRelaid(const DRef& ref, const DRef& copy, Generation generation, WriteCount writes);
   // One of that generation and layout; null: none is kept.
   DRef FindRelaid(const DRef& ref, const plan::Layout& layout, Generation generation) const;
-  // What the register holds may be written to: none is kept of it any more.
+  // What the register holds may be written to: none is kept of it any more. Where threads share a
+  // session, before the command that writes is issued, and after it: a copy that is made between
+  // the two may be older.
   void DropRelaid(const DRef& ref);
+  // A function is called, which may write to all that it was ever given or has made
+  // now. Before and after, as DropRelaid().
+  void NoteFunctionCall() {
+    if (has_relaid_.load(std::memory_order_relaxed)) CountSharedWrite();
+  }
+  void NoteKnownToFunctions(const DRef& given) {
+    given.name_->is_known_to_functions.store(true, std::memory_order_relaxed);
+  }
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
@@ -95,13 +121,17 @@ class RegisterNames {
   ~RegisterNames() = default;
 
   RegisterName& At(uint32_t index);
+  void CountSharedWrite();
+  // With mutex_ held.
+  WriteCount WritesOf(const RegisterName& name) const;
 
   const SessionId session_;
   uint32_t base_ = 0;  // generations begin above
   std::atomic<uint32_t> generations_{0};
   std::atomic<uint64_t> references_{1};  // the session's, and one per live name
-  std::atomic<bool> has_relaid_{false};  // any was ever kept
+  std::atomic<bool> has_relaid_{false};  // any was ever kept, or is being made
   mutable std::mutex mutex_;
+  uint64_t shared_writes_ = 0;
   std::deque<RegisterName> names_;    // by index; addresses are stable
   std::vector<RegisterName*> free_;   // may be acquired
   std::vector<RegisterName*> kills_;  // dropped, and not yet told to the workers

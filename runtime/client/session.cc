@@ -153,8 +153,8 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
-  client::DropCopies(core, arguments);
-  return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+  client::NoteFunctionCall(core, arguments);
+  StatusOr<DRef> made = core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto call = command.initCall();
     call.setFunction(function.id().Packed());
     call.setResult(result.Packed());
@@ -162,6 +162,9 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
       client::WriteArguments(call.initArgs(static_cast<unsigned>(arguments.size())), arguments);
     }
   });
+  client::NoteFunctionCall(core, arguments);
+  if (made.ok()) core.NoteKnownToFunctions(*made);
+  return made;
 }
 
 // --- Tensors -----------------------------------------------------------------------------------
@@ -183,7 +186,9 @@ Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(to, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(client::ForgetLayout(*parts_->core, to));
-  return parts_->bulk->Write(to, from);
+  const Status written = parts_->bulk->Write(to, from);
+  parts_->core->DropCopies(to);
+  return written;
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {

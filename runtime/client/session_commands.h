@@ -28,9 +28,10 @@ Status CheckValue(const SessionCore& core, const Value& value);
 // refuses, integers beyond int64, more bytes than CheckPayload() allows.
 Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments);
 
-// A function that is called with them may write to their registers: what is kept of these in other
-// layouts is not what they hold any more. (SessionCore::CopyOf)
-void DropCopies(SessionCore& core, absl::Span<const Argument> arguments);
+// A function that is called with them may write to their registers, and to all else that functions
+// know: what is kept of these in other layouts is not what they hold any more
+// (RegisterNames::DropRelaid). Before the call is issued, and after it.
+void NoteFunctionCall(SessionCore& core, absl::Span<const Argument> arguments);
 
 // Writes `arguments` as a command's argument list.
 void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments);

@@ -218,16 +218,18 @@ class SessionCore {
     return names_->HasLayout(ref, layout);
   }
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
-  // What was brought into another layout, and is kept for the next who wants it so: see
-  // RegisterNames. Null: it is not there.
+  // What was brought into another layout, and is kept for the next who wants it so, and what makes
+  // it useless: see RegisterNames. Null: it is not there.
   DRef CopyOf(const DRef& ref, const plan::Layout& layout, Generation generation) const {
     return names_->FindRelaid(ref, layout, generation);
   }
-  void KeepCopy(const DRef& ref, const DRef& copy, Generation generation) {
-    names_->KeepRelaid(ref, copy, generation);
+  WriteCount WritesTo(const DRef& ref) { return names_->WritesTo(ref); }
+  void KeepCopy(const DRef& ref, const DRef& copy, Generation generation, WriteCount writes) {
+    names_->KeepRelaid(ref, copy, generation, writes);
   }
-  // Something may write to what the register holds.
   void DropCopies(const DRef& ref) { names_->DropRelaid(ref); }
+  void NoteFunctionCall() { names_->NoteFunctionCall(); }
+  void NoteKnownToFunctions(const DRef& ref) { names_->NoteKnownToFunctions(ref); }
   FragmentTrafficCounts& fragment_traffic() { return fragment_traffic_; }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);

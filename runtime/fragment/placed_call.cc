@@ -33,6 +33,11 @@ bool IsDealtOut(const plan::Layout& layout) {
                      [](const plan::Placement& placement) { return placement.is_shard(); });
 }
 
+bool IsPartial(const plan::Layout& layout) {
+  return std::any_of(layout.placements().begin(), layout.placements().end(),
+                     [](const plan::Placement& placement) { return placement.is_partial(); });
+}
+
 bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
   return std::any_of(layout.placements().begin(), layout.placements().end(),
                      [&](const plan::Placement& placement) { return placement.Shards(dimension); });
@@ -87,6 +92,7 @@ StatusOr<PlacedCall> PlacedCall::Make(Kind kind, Signature signature, std::vecto
   for (int i = 0; i < call.signature_.num_arguments(); ++i) {
     LOCKSTEP_RETURN_IF_ERROR(call.PlaceArgument(i));
   }
+  call.ChooseCallers();
   for (int i = 0; i < call.signature_.num_arguments(); ++i) {
     LOCKSTEP_RETURN_IF_ERROR(call.CheckPartsOf(i));
   }
@@ -137,16 +143,34 @@ Status PlacedCall::PlaceArgument(int argument) {
   } else {
     LOCKSTEP_RETURN_IF_ERROR(Annotate(input.shape.Validate(SizeOf(input.dtype)), what));
   }
-  if (!layouts_[i].has_value()) return OkStatus();
-  for (int index = 0; index < workers_.size(); ++index) {
-    const plan::Box part = PartAt(argument, index);
-    for (int d = 0; d < part.ndim(); ++d) {
-      if (part.extents[d] == 0 && IsDealtOutAlong(*layouts_[i], d)) {
-        calls_[static_cast<size_t>(index)] = false;
-      }
+  return OkStatus();
+}
+
+void PlacedCall::ChooseCallers() {
+  bool any_is_dealt_out = false;
+  std::vector<bool> has_part(calls_.size(), false);
+  for (int a = 0; a < signature_.num_arguments(); ++a) {
+    const auto& layout = layouts_[static_cast<size_t>(a)];
+    if (!layout.has_value() || !IsDealtOut(*layout)) continue;
+    any_is_dealt_out = true;
+    for (int index = 0; index < workers_.size(); ++index) {
+      if (!LacksPart(a, index)) has_part[static_cast<size_t>(index)] = true;
     }
   }
-  return OkStatus();
+  if (!any_is_dealt_out) return;
+  calls_ = std::move(has_part);
+  // Of nothing at all, too, a result comes about: one worker makes it.
+  nobody_has_a_part_ = std::find(calls_.begin(), calls_.end(), true) == calls_.end();
+  if (nobody_has_a_part_) calls_[0] = true;
+}
+
+bool PlacedCall::LacksPart(int argument, int index) const {
+  const plan::Layout& layout = *layouts_[static_cast<size_t>(argument)];
+  const plan::Box part = PartAt(argument, index);
+  for (int d = 0; d < part.ndim(); ++d) {
+    if (part.extents[d] == 0 && IsDealtOutAlong(layout, d)) return true;
+  }
+  return false;
 }
 
 Status PlacedCall::CheckPartsOf(int argument) const {
@@ -194,6 +218,22 @@ Status PlacedCall::CheckResult(int result) const {
                     " by none");
     }
   }
+  const bool counts_all =
+      DimensionOf(combine).has_value() || combine == Combine::kAdd || combine == Combine::kMul;
+  // A module's function may do something else on each worker.
+  if (counts_all && kind_ != Kind::kFunction) {
+    if (const auto twins = Twins(); twins.has_value()) {
+      return refuse("ranks ", workers_.RankAt(twins->first), " and ",
+                    workers_.RankAt(twins->second), " are given the same, and their results would ",
+                    "count twice; split the arguments over all workers");
+    }
+  }
+  if (DimensionOf(combine).has_value()) {
+    if (const auto argument = ArgumentOutOfOrder(); argument.has_value()) {
+      return refuse("the parts of argument ", *argument, " lie in another order than the ranks ",
+                    "that have them; split it, or reshard it");
+    }
+  }
   if (outputs_[i].dtype.has_value() && *outputs_[i].dtype != type.dtype) {
     return InvalidArgument(what, " is ", type.ToString(), ", and ", *outputs_[i].dtype,
                            " is expected of it");
@@ -218,7 +258,7 @@ Status PlacedCall::CheckGivenShape(int result) const {
   };
   if (given.ndim() != type.ndim()) return refuse();
   if (const auto dimension = DimensionOf(outputs_[i].combine);
-      dimension.has_value() && given[*dimension] > 0 && !Calls(FirstCaller())) {
+      dimension.has_value() && given[*dimension] > 0 && nobody_has_a_part_) {
     return refuse(", but no worker has a part of what is split");
   }
   for (int index = 0; index < workers_.size(); ++index) {
@@ -235,21 +275,6 @@ plan::Box PlacedCall::PartAt(int argument, int index) const {
   if (!layouts_[i].has_value()) return plan::WholeBox(inputs_[i].shape);
   // Members of a layout as it is placed may be numbered in another way.
   return layouts_[i]->TileAt(*layouts_[i]->mesh().IndexOf(workers_.RankAt(index)));
-}
-
-std::vector<TensorType> PlacedCall::CompiledTypes() const {
-  std::vector<TensorType> types;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    TensorType type{inputs_[i].dtype, ExtentsOf(inputs_[i].shape),
-                    signature_.arguments[i].type.scalar};
-    for (int d = 0; d < type.ndim(); ++d) {
-      if (!layouts_[i].has_value() || IsDealtOutAlong(*layouts_[i], d)) {
-        type.extents[static_cast<size_t>(d)] = kOpen;
-      }
-    }
-    types.push_back(std::move(type));
-  }
-  return types;
 }
 
 std::optional<Shape> PlacedCall::KnownShape(int result, int index) const {
@@ -371,12 +396,57 @@ bool PlacedCall::IsKept(int result) const {
 
 bool PlacedCall::Differs(int argument) const {
   const auto& layout = layouts_[static_cast<size_t>(argument)];
-  return !layout.has_value() || IsDealtOut(*layout) || !layout->PartialAxes().empty();
+  return !layout.has_value() || IsDealtOut(*layout) || IsPartial(*layout);
+}
+
+std::optional<std::pair<int, int>> PlacedCall::Twins() const {
+  // What a worker is given, as numbers that can be compared, and which one it is.
+  std::vector<std::pair<std::vector<int64_t>, int>> given;
+  for (int a = 0; a < signature_.num_arguments(); ++a) {
+    const auto& layout = layouts_[static_cast<size_t>(a)];
+    if (!layout.has_value() || IsPartial(*layout)) return std::nullopt;
+  }
+  for (int index = 0; index < workers_.size(); ++index) {
+    if (!Calls(index)) continue;
+    std::vector<int64_t> parts;
+    for (int a = 0; a < signature_.num_arguments(); ++a) {
+      if (!Differs(a)) continue;
+      const plan::Box part = PartAt(a, index);
+      parts.insert(parts.end(), part.begin.dims().begin(), part.begin.dims().end());
+      parts.insert(parts.end(), part.extents.dims().begin(), part.extents.dims().end());
+    }
+    given.emplace_back(std::move(parts), index);
+  }
+  std::sort(given.begin(), given.end());
+  for (size_t i = 1; i < given.size(); ++i) {
+    if (given[i].first == given[i - 1].first) {
+      return std::make_pair(given[i - 1].second, given[i].second);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int> PlacedCall::ArgumentOutOfOrder() const {
+  for (int a = 0; a < signature_.num_arguments(); ++a) {
+    const auto& layout = layouts_[static_cast<size_t>(a)];
+    if (!layout.has_value() || inputs_[static_cast<size_t>(a)].split != Split::kAsPlaced) continue;
+    std::optional<plan::Box> before;
+    for (int index = 0; index < workers_.size(); ++index) {
+      if (!Calls(index) || LacksPart(a, index)) continue;
+      plan::Box part = PartAt(a, index);
+      const bool is_behind =
+          before.has_value() &&
+          std::lexicographical_compare(part.begin.dims().begin(), part.begin.dims().end(),
+                                       before->begin.dims().begin(), before->begin.dims().end());
+      if (is_behind) return a;
+      before = std::move(part);
+    }
+  }
+  return std::nullopt;
 }
 
 int PlacedCall::FirstCaller() const {
-  const auto first = std::find(calls_.begin(), calls_.end(), true);
-  return first == calls_.end() ? 0 : static_cast<int>(first - calls_.begin());
+  return static_cast<int>(std::find(calls_.begin(), calls_.end(), true) - calls_.begin());
 }
 
 }  // namespace lockstep::fragment

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -56,9 +57,11 @@ StatusOr<Signature> SignatureOfFunction(const std::string& function,
                                         const std::vector<Input>& inputs,
                                         const std::vector<Output>& outputs);
 
-// A worker without a part of an argument that is dealt out does not call the fragment, which need
-// not be prepared for empty tensors. It contributes no rows or columns, the identity element to
-// what is added, multiplied or compared, and has an empty tensor of what each worker keeps.
+// A worker without a part of any argument that is dealt out does not call the fragment. It
+// contributes no rows or columns, the identity element to what is added, multiplied or compared,
+// and has an empty tensor of what each worker keeps. One that has a part of some of them is given
+// empty tensors for the others. If nothing is there to deal out, the first worker calls with
+// nothing: a sum of nothing is what the fragment says it is.
 //
 // Workers are numbered by their place in `ranks`: that is their *index*. Immutable. Threads: any.
 class PlacedCall {
@@ -67,7 +70,8 @@ class PlacedCall {
   // them; another dtype or number of dimensions; a split or combine that does not fit these; a part
   // of a size that the fragment does not take, and the rank that would get it; a tensor that cannot
   // be brought to where it is needed (plan::CheckReshard); results that would be the same on all
-  // workers, and are combined; a result whose shape is neither known nor given.
+  // workers, or on some of them, and are added up or put together; parts that lie in another order
+  // than ranks, and are put together; a result whose shape is neither known nor given.
   static StatusOr<PlacedCall> Make(Kind kind, Signature signature, std::vector<Rank> ranks,
                                    std::vector<Input> inputs, std::vector<Output> outputs);
 
@@ -83,19 +87,15 @@ class PlacedCall {
   }
   // What of the whole tensor a worker is given: its offset, and its shape.
   plan::Box PartAt(int argument, int index) const;
-  // Whether the worker has a part of all that is dealt out, so that it calls the fragment.
+  // Whether the worker calls the fragment: at least one does.
   bool Calls(int index) const { return calls_[static_cast<size_t>(index)]; }
-
-  // What to compile for: the arguments' extents, but for those that are dealt out, which are open:
-  // workers with more and with fewer rows share one object.
-  std::vector<TensorType> CompiledTypes() const;
 
   // What a result has on this worker, as far as that is known without the compiled fragment: stated
   // by it, or given by the caller. Of a worker that calls it.
   std::optional<Shape> KnownShape(int result, int index) const;
 
   // The layout of a result, given its shape on each worker (by index; those of workers that do not
-  // call count only if none does). None: each worker keeps its own. kInvalidArgument: the shapes do
+  // call do not count). None: each worker keeps its own. kInvalidArgument: the shapes do
   // not fit the signature or what the caller has asked for, or one another.
   StatusOr<std::optional<plan::Layout>> ResultLayout(int result,
                                                      absl::Span<const Shape> shapes) const;
@@ -105,6 +105,9 @@ class PlacedCall {
              std::vector<Output> outputs);
 
   Status PlaceArgument(int argument);
+  void ChooseCallers();
+  // Of an argument that is dealt out.
+  bool LacksPart(int argument, int index) const;
   Status CheckPartsOf(int argument) const;
   Status CheckResult(int result) const;
   Status CheckGivenShape(int result) const;
@@ -116,8 +119,12 @@ class PlacedCall {
   std::vector<int64_t> DealOut(int64_t count) const;
   // Whether each worker has a result of its own, of any shape.
   bool IsKept(int result) const;
-  // Whether the argument differs from worker to worker.
+  // Whether the argument differs from worker to worker, as a rule.
   bool Differs(int argument) const;
+  // Two workers that are given the same of all arguments. None: there are no such.
+  std::optional<std::pair<int, int>> Twins() const;
+  // One whose parts do not follow one another as the workers do. None: there is none.
+  std::optional<int> ArgumentOutOfOrder() const;
   int FirstCaller() const;
 
   Kind kind_;
@@ -127,6 +134,7 @@ class PlacedCall {
   std::vector<Output> outputs_;
   std::vector<std::optional<plan::Layout>> layouts_;  // by argument
   std::vector<bool> calls_;                           // by index
+  bool nobody_has_a_part_ = false;                    // of anything that is dealt out
 };
 
 }  // namespace lockstep::fragment

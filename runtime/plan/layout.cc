@@ -180,6 +180,22 @@ std::vector<int> NewPartialAxes(const Layout& from, const Layout& to) {
   return axes;
 }
 
+bool LieAlikeAt(Rank rank, const Layout& a, const Layout& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  if (!a.PartialAxes().empty() || !b.PartialAxes().empty()) return a == b;
+  const std::optional<int> in_a = a.mesh().IndexOf(rank);
+  const std::optional<int> in_b = b.mesh().IndexOf(rank);
+  if (!in_a.has_value() || !in_b.has_value()) return in_a.has_value() == in_b.has_value();
+  return a.TileAt(*in_a) == b.TileAt(*in_b);
+}
+
+bool LieAlike(const Layout& a, const Layout& b) {
+  if (a == b) return true;
+  if (a.mesh().SortedRanks() != b.mesh().SortedRanks()) return false;
+  const absl::Span<const Rank> ranks = a.mesh().ranks();
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) { return LieAlikeAt(rank, a, b); });
+}
+
 int64_t BytesNewTo(Rank rank, const Layout& from, const Layout& to) {
   const std::optional<int> after = to.mesh().IndexOf(rank);
   if (!after.has_value()) return 0;

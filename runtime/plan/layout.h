@@ -93,6 +93,12 @@ class Layout {
 // mesh. Of layouts without axes of one rank.
 std::vector<int> NewPartialAxes(const Layout& from, const Layout& to);
 
+// Whether each rank has the same of the tensor by both, whatever the meshes are called. Of partial
+// values that is not said: those of one layout are another's only if the layouts are the same.
+bool LieAlike(const Layout& a, const Layout& b);
+// The same for one rank.
+bool LieAlikeAt(Rank rank, const Layout& a, const Layout& b);
+
 // Of what `rank` has by `to`, the bytes that it does not have by `from`: all, of values that are
 // partial there. 0, where it has none of it.
 int64_t BytesNewTo(Rank rank, const Layout& from, const Layout& to);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -22,6 +23,7 @@ using fragment::Combine;
 using fragment::Fragment;
 using fragment::Split;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 #define EXPECT_OK(expression) EXPECT_EQ((expression), OkStatus())
@@ -68,6 +70,11 @@ class MlirFragmentsTest : public ::testing::TestWithParam<int> {
   std::vector<DRef> Execute(const std::string& text, const std::vector<FragmentInput>& inputs,
                             const std::vector<FragmentOutput>& outputs) {
     return Unwrap(session_->Execute(Mlir(text), inputs, outputs));
+  }
+  static std::vector<Rank> AllRanks() {
+    std::vector<Rank> ranks(static_cast<size_t>(GetParam()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
   }
   template <typename T = double>
   std::vector<T> Collected(const DRef& ref) {
@@ -153,6 +160,79 @@ func.func @products(%x: tensor<?x4xf64>, %all: tensor<?x4xf64>, %row: tensor<4xf
     }
   }
   EXPECT_EQ(Collected(result[0]), expected);
+}
+
+std::string SumOf(const std::string& arguments, const std::string& reductions) {
+  return "func.func @sum(" + arguments + R"() -> f64 {
+  %zero = arith.constant 0.0 : f64
+  %e = tensor.empty() : tensor<f64>
+  %0 = linalg.fill ins(%zero : f64) outs(%e : tensor<f64>) -> tensor<f64>
+)" + reductions +
+         R"(
+  %r = tensor.extract %sum[] : tensor<f64>
+  return %r : f64
+})";
+}
+std::string Sum() {
+  return SumOf("%x: tensor<?xf64>",
+               "%sum = linalg.reduce { arith.addf } ins(%x : tensor<?xf64>) "
+               "outs(%0 : tensor<f64>) dimensions = [0]");
+}
+
+TEST_P(MlirFragmentsTest, ArgumentsOfDifferentLengthsAreAllCounted) {
+  const std::string both =
+      SumOf("%x: tensor<?xf64>, %y: tensor<?xf64>",
+            "%1 = linalg.reduce { arith.addf } ins(%x : tensor<?xf64>) outs(%0 : tensor<f64>) "
+            "dimensions = [0]\n%sum = linalg.reduce { arith.addf } ins(%y : tensor<?xf64>) "
+            "outs(%1 : tensor<f64>) dimensions = [0]");
+  const HostTensor x = HostTensor::Of<double>({10}, std::vector<double>(10, 1));
+  const HostTensor y = HostTensor::Of<double>({2}, {100, 100});
+  EXPECT_THAT(
+      Collected(Execute(both, {{x, Split::kRows}, {y, Split::kRows}}, {{Combine::kAdd}})[0]),
+      ElementsAre(210));
+}
+
+TEST_P(MlirFragmentsTest, HowAnInputLiesChangesNoResult) {
+  std::vector<Rank> ranks(static_cast<size_t>(GetParam()));
+  std::iota(ranks.rbegin(), ranks.rend(), 0);
+  const plan::Mesh reversed = Unwrap(plan::Mesh::Line(ranks));
+  const HostTensor numbers = HostTensor::Of<double>({4}, {1, 2, 3, 4});
+  for (const plan::Placement& placement :
+       {plan::Placement::Replicate(), plan::Placement::Shard(0)}) {
+    const DRef x = Unwrap(session_->Place(
+        numbers, Unwrap(plan::Layout::Make({4}, DType::kFloat64, reversed, {placement}))));
+    for (int again = 0; again < 2; ++again) {
+      const DRef rows = Execute(Sum(), {{x, Split::kRows}}, {{Combine::kAdd}})[0];
+      EXPECT_THAT(Collected(rows), ElementsAre(10));
+      EXPECT_THAT(Collected(Execute(Sum(), {{x, Split::kNone}}, {{Combine::kNone}})[0]),
+                  ElementsAre(10));
+    }
+  }
+}
+
+TEST_P(MlirFragmentsTest, ASumOfNothingIsZero) {
+  const DRef sum =
+      Execute(Sum(), {{HostTensor::Of<double>({0}, {}), Split::kRows}}, {{Combine::kAdd}})[0];
+  const std::vector<double> value = Collected(sum);
+  EXPECT_THAT(value, ElementsAre(0));
+  EXPECT_FALSE(std::signbit(value[0]));
+}
+
+TEST_P(MlirFragmentsTest, WhatIsWrittenByAnotherNameIsMovedAgain) {
+  const plan::Layout whole = Unwrap(plan::Layout::Make(
+      {4}, DType::kFloat64, Unwrap(plan::Mesh::Line(AllRanks())), {plan::Placement::Replicate()}));
+  const DRef x = Unwrap(session_->Place(HostTensor::Of<double>({4}, {1, 1, 1, 1}), whole));
+  const auto sum = [&] {
+    return Collected(Execute(Sum(), {{x, Split::kRows}}, {{Combine::kAdd}})[0])[0];
+  };
+  EXPECT_EQ(sum(), 4);
+  const DRef alias = Unwrap(session_->Call(Unwrap(session_->GetFunction("lockstep.identity")), x));
+  const DRef twos = Unwrap(session_->Call(Unwrap(session_->GetFunction("lockstep.full")), Shape{4},
+                                          2.0, DType::kFloat64));
+  EXPECT_EQ(sum(), 4);
+  const DRef copy = Unwrap(session_->GetFunction("lockstep.copy"));
+  (void)Unwrap(session_->Call(copy, twos, alias));
+  EXPECT_EQ(sum(), 8);
 }
 
 TEST_P(MlirFragmentsTest, LeastAndGreatest) {

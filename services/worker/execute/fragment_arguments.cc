@@ -48,7 +48,8 @@ StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, const Prep
   }
   const registers::LayoutPtr& layout = call.ArgumentLayout(argument);
   const registers::LayoutPtr known = session.registers().LayoutOf(id);
-  if (known != nullptr && layout != nullptr && known != layout && *known != *layout) {
+  if (known != nullptr && layout != nullptr && known != layout &&
+      !plan::LieAlikeAt(call.rank(), *known, *layout)) {
     return InvalidArgument("by the call it is ", *layout, ", and register ", id, " is known to be ",
                            *known);
   }

@@ -135,6 +135,8 @@ StatusOr<PreparedCall::Shapes> PreparedCall::ShapesAt(int index,
                                                       absl::Span<const void* const> scalars,
                                                       const CallResources& resources) const {
   const fragment::Signature& signature = call_.signature();
+  // What the fragment says of parts that it is never given may be an error, and counts for nothing.
+  if (!call_.Calls(index)) return Shapes(signature.results.size());
   absl::InlinedVector<plan::Box, 4> others;
   if (index != index_) {
     for (int i = 0; i < signature.num_arguments(); ++i) others.push_back(call_.PartAt(i, index));

@@ -28,6 +28,7 @@ class PreparedCall {
   PreparedCall(fragment::PlacedCall call, int index, std::shared_ptr<const LoadedObject> object);
 
   const fragment::PlacedCall& call() const { return call_; }
+  Rank rank() const { return call_.workers().RankAt(index_); }
   // What this worker is given of an argument, and the layout of that; null: each has its own.
   const plan::Box& Part(size_t argument) const { return parts_[argument]; }
   const LayoutPtr& ArgumentLayout(size_t argument) const { return arguments_[argument]; }

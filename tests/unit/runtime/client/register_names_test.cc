@@ -64,7 +64,7 @@ TEST_F(RegisterNamesTest, ACopyInAnotherLayoutIsKeptUntilItsOriginalChanges) {
   const auto keep = [&](int64_t extent) {
     const DRef copy = names_->Acquire(2);
     names_->SetLayout(copy, layout(extent));
-    names_->KeepRelaid(original, copy, kNow);
+    names_->KeepRelaid(original, copy, kNow, names_->WritesTo(original));
     return copy.id();
   };
   const RegisterId copy = keep(4);
@@ -82,6 +82,48 @@ TEST_F(RegisterNamesTest, ACopyInAnotherLayoutIsKeptUntilItsOriginalChanges) {
   EXPECT_TRUE(names_->FindRelaid(original, *layout(0), kNow).IsNull());
   original = DRef();
   EXPECT_EQ(TakeKills().size(), RegisterNames::kMostRelaid + 1);
+}
+
+TEST_F(RegisterNamesTest, ACopyThatMayBeOlderThanAWriteIsNotKept) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  constexpr Generation kNow{3};
+  const DRef original = names_->Acquire(1);
+  const DRef copy = names_->Acquire(2);
+  names_->SetLayout(copy, layout);
+  const auto keep = [&](WriteCount writes) {
+    names_->KeepRelaid(original, copy, kNow, writes);
+    return !names_->FindRelaid(original, *layout, kNow).IsNull();
+  };
+  const WriteCount before = names_->WritesTo(original);
+  names_->DropRelaid(original);
+  EXPECT_FALSE(keep(before)) << "another thread has written meanwhile";
+  EXPECT_TRUE(keep(names_->WritesTo(original)));
+  names_->NoteFunctionCall();
+  EXPECT_FALSE(names_->FindRelaid(original, *layout, kNow).IsNull()) << "of other registers";
+}
+
+// `other` may share the memory of `original`, as what lockstep.identity returns does.
+TEST_F(RegisterNamesTest, ACopyOfWhatFunctionsKnowIsGivenUpWhenAnySuchIsWritten) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  constexpr Generation kNow{3};
+  const DRef original = names_->Acquire(1);
+  const DRef other = names_->Acquire(2);
+  const DRef copy = names_->Acquire(3);
+  names_->SetLayout(copy, layout);
+  names_->NoteKnownToFunctions(original);
+  names_->NoteKnownToFunctions(other);
+  const auto keep = [&] {
+    names_->KeepRelaid(original, copy, kNow, names_->WritesTo(original));
+    return !names_->FindRelaid(original, *layout, kNow).IsNull();
+  };
+  EXPECT_TRUE(keep());
+  names_->DropRelaid(other);
+  EXPECT_TRUE(names_->FindRelaid(original, *layout, kNow).IsNull());
+  EXPECT_TRUE(keep());
+  names_->NoteFunctionCall();
+  EXPECT_TRUE(names_->FindRelaid(original, *layout, kNow).IsNull());
 }
 
 TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {

@@ -69,17 +69,6 @@ TEST(PlacedCallTest, EachWorkerGetsItsPart) {
   EXPECT_EQ(*call->ArgumentLayout(1), LayoutOn(Ranks(3), {4}, plan::Placement::Replicate()));
 }
 
-TEST(PlacedCallTest, WhatIsDealtOutIsCompiledOpen) {
-  const auto call = MakeAffine(AffineInputs(), AffineOutputs());
-  ASSERT_TRUE(call.ok()) << call.status();
-  const std::vector<TensorType> types = {{kF64, {kOpen, 4}}, {kF64, {4}}};
-  EXPECT_EQ(call->CompiledTypes(), types);
-  // Other rows, and another number of workers: one object.
-  EXPECT_EQ(MakeAffine({{kF64, {77, 4}, Split::kRows}, AffineInputs()[1]}, AffineOutputs(), 5)
-                ->CompiledTypes(),
-            types);
-}
-
 TEST(PlacedCallTest, TheSameTensorMayBeSplitAndWhole) {
   const plan::Layout layout = LayoutOn(Ranks(3), {4, 4}, plan::Placement::Shard(0));
   const Signature signature{
@@ -101,6 +90,56 @@ TEST(PlacedCallTest, WorkersWithoutRowsDoNotCall) {
   EXPECT_TRUE(call->Calls(1));
   EXPECT_FALSE(call->Calls(2));
   EXPECT_FALSE(call->Calls(3));
+}
+
+TEST(PlacedCallTest, AWorkerThatHasAPartOfAnyArgumentCalls) {
+  const Signature signature{
+      "g", {{{kF64, {kOpen}}}, {{kF64, {kOpen}}}}, {{{kF64, {}, /*scalar=*/true}, true}}};
+  const auto call =
+      PlacedCall::Make(Kind::kMlir, signature, Ranks(4),
+                       {{kF64, {3}, Split::kRows}, {kF64, {1}, Split::kRows}}, {{Combine::kAdd}});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(call->Calls(2));
+  EXPECT_EQ(call->PartAt(1, 2).extents, Shape({0}));
+  EXPECT_FALSE(call->Calls(3));
+}
+
+TEST(PlacedCallTest, OfNothingOneWorkerMakesTheResult) {
+  const auto call =
+      MakeAffine({{kF64, {0, 4}, Split::kRows}, AffineInputs()[1]}, AffineOutputs(), 3);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(call->Calls(0));
+  EXPECT_FALSE(call->Calls(1));
+}
+
+// As its split says, whatever follows from that on one worker.
+TEST(PlacedCallTest, OneWorkerIsLikeSeveral) {
+  const plan::Layout partial = *plan::Layout::Make({10, 4}, kF64, *plan::Mesh::Line({0}),
+                                                   {plan::Placement::Partial(Reduction::kSum)});
+  EXPECT_TRUE(MakeAffine({{kF64, {10, 4}, Split::kAsPlaced, partial}, AffineInputs()[1]},
+                         {{Combine::kAdd}, {}}, 1)
+                  .ok());
+  EXPECT_TRUE(MakeAffine(AffineInputs(), AffineOutputs(), 1).ok());
+  EXPECT_FALSE(MakeAffine({{kF64, {10, 4}}, AffineInputs()[1]}, {{Combine::kAdd}, {}}, 1).ok());
+}
+
+TEST(PlacedCallTest, WhatTwoWorkersHaveAlikeIsNotCountedTwice) {
+  const plan::Layout layout =
+      *plan::Layout::Make({10, 4}, kF64, *plan::Mesh::Make({{"a", 2}, {"b", 2}}, {0, 1, 2, 3}),
+                          {plan::Placement::Shard(0), plan::Placement::Replicate()});
+  const auto made = [&](Combine combine, const Input& second) {
+    return MakeAffine({{kF64, {10, 4}, Split::kAsPlaced, layout}, second},
+                      {{combine, Shape{10}}, {}}, 4)
+        .status();
+  };
+  EXPECT_EQ(Message(made(Combine::kAdd, AffineInputs()[1])),
+            "result 0 of `f`, which is float64[?], cannot be combined by add: ranks 0 and 1 are "
+            "given the same, and their results would count twice; split the arguments over all "
+            "workers");
+  EXPECT_FALSE(made(Combine::kRows, AffineInputs()[1]).ok());
+  EXPECT_TRUE(made(Combine::kMax, AffineInputs()[1]).ok());
+  // Each has another one.
+  EXPECT_TRUE(made(Combine::kAdd, {kF64, {4}, Split::kAsPlaced}).ok());
 }
 
 TEST(PlacedCallTest, WhatIsEmptyButNotDealtOutIsCalledWith) {
@@ -225,10 +264,14 @@ TEST(PlacedCallTest, GivenShapesFitTheSignature) {
 TEST(PlacedCallTest, AsPlacedIsTakenFromWhereItLies) {
   const std::vector<Rank> reversed = {2, 1, 0};
   const plan::Layout layout = LayoutOn(reversed, {10, 4}, plan::Placement::Shard(0));
-  const auto call =
-      MakeAffine({{kF64, {10, 4}, Split::kAsPlaced, layout}, AffineInputs()[1]}, AffineOutputs());
+  const Input placed{kF64, {10, 4}, Split::kAsPlaced, layout};
+  const auto call = MakeAffine({placed, AffineInputs()[1]}, {{Combine::kMax, Shape{10}}, {}});
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(*call->ArgumentLayout(0), layout);
+  EXPECT_EQ(RefusalOf(placed),
+            "result 0 of `f`, which is float64[?], cannot be combined by rows: the parts of "
+            "argument 0 lie in another order than the ranks that have them; split it, or reshard "
+            "it");
   EXPECT_EQ(call->PartAt(0, 2), (plan::Box{{0, 0}, {4, 4}}));
   const plan::Layout elsewhere = LayoutOn({0, 1}, {10, 4}, plan::Placement::Shard(0));
   EXPECT_EQ(RefusalOf({kF64, {10, 4}, Split::kAsPlaced, elsewhere}),
@@ -242,7 +285,6 @@ TEST(PlacedCallTest, WithoutALayoutEachWorkerHasItsOwn) {
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->ArgumentLayout(0), std::nullopt);
   EXPECT_EQ(call->PartAt(0, 2), (plan::Box{{0, 0}, {10, 4}}));
-  EXPECT_EQ(call->CompiledTypes()[0], (TensorType{kF64, {kOpen, kOpen}}));
 }
 
 TEST(PlacedCallTest, WhatCannotBeBroughtThereIsRefused) {

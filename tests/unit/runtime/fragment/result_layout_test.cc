@@ -86,7 +86,8 @@ TEST(ResultLayoutTest, WorkersWithoutRowsContributeNoneToo) {
 TEST(ResultLayoutTest, OfNoRowsThereIsNothing) {
   ExpectLayout(Call({kOpen, 5}, Combine::kRows, 0), {{0, 5}, {0, 5}, {0, 5}}, {0, 5},
                Placement::Shard(0));
-  ExpectLayout(Call({4}, Combine::kRows, 0), {{4}, {4}, {4}}, {0}, Placement::Shard(0));
+  // One worker calls with nothing: what it then says counts.
+  ExpectLayout(Call({4}, Combine::kRows, 0), {{4}, {}, {}}, {4}, Placement::Shard(0, {4, 0, 0}));
   ExpectLayout(Call({2}, Combine::kAdd, 0), {{2}, {2}, {2}}, {2},
                Placement::Partial(Reduction::kSum));
   EXPECT_EQ(Message(Call({kOpen}, Combine::kRows, 0, Shape{7}).status()),

@@ -9,27 +9,9 @@ namespace {
 // Of a function's name that messages show.
 constexpr size_t kMaxFunctionBytes = size_t{16} << 10;
 
-StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype,
-                            DTypeFromNumber(static_cast<int>(reader.getDtype())));
-  if (reader.getShape().size() > static_cast<unsigned>(Shape::kMaxDims)) {
-    return InvalidArgument("a type of ", reader.getShape().size(), " dimensions");
-  }
-  TensorType type{dtype, {}, reader.getScalar()};
-  for (const int64_t extent : reader.getShape()) type.extents.push_back(extent);
-  return type;
-}
-
-}  // namespace
-
-void WriteType(wire::FragmentType::Builder builder, const TensorType& type) {
-  builder.setDtype(static_cast<wire::DType>(type.dtype));
-  builder.setScalar(type.scalar);
-  auto shape = builder.initShape(static_cast<unsigned>(type.ndim()));
-  for (int d = 0; d < type.ndim(); ++d) shape.set(static_cast<unsigned>(d), type[d]);
-}
-
-void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& signature) {
+// `builder`: of a struct with the fields of FragmentSignature.
+template <typename Builder>
+void Write(Builder builder, const Signature& signature) {
   builder.setFunction(signature.function);
   auto arguments = builder.initArguments(static_cast<unsigned>(signature.num_arguments()));
   for (unsigned i = 0; i < arguments.size(); ++i) {
@@ -43,6 +25,34 @@ void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& s
     WriteType(results[i].initType(), signature.results[i].type);
     results[i].setSizesKnown(signature.results[i].sizes_known);
   }
+}
+
+}  // namespace
+
+void WriteType(wire::FragmentType::Builder builder, const TensorType& type) {
+  builder.setDtype(static_cast<wire::DType>(type.dtype));
+  builder.setScalar(type.scalar);
+  auto shape = builder.initShape(static_cast<unsigned>(type.ndim()));
+  for (int d = 0; d < type.ndim(); ++d) shape.set(static_cast<unsigned>(d), type[d]);
+}
+
+StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype,
+                            DTypeFromNumber(static_cast<int>(reader.getDtype())));
+  if (reader.getShape().size() > static_cast<unsigned>(Shape::kMaxDims)) {
+    return InvalidArgument("a type of ", reader.getShape().size(), " dimensions");
+  }
+  TensorType type{dtype, {}, reader.getScalar()};
+  for (const int64_t extent : reader.getShape()) type.extents.push_back(extent);
+  return type;
+}
+
+void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& signature) {
+  Write(builder, signature);
+}
+
+void WriteSignature(wire::CompileAnswer::Success::Builder builder, const Signature& signature) {
+  Write(builder, signature);
 }
 
 StatusOr<Signature> ReadSignature(std::string function,

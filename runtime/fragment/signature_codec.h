@@ -11,8 +11,12 @@
 namespace lockstep::fragment {
 
 void WriteType(wire::FragmentType::Builder builder, const TensorType& type);
+// kInvalidArgument: no dtype, or too many dimensions. Extents are as they come.
+StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader);
 
 void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& signature);
+// In a compiler's answer it has no struct of its own.
+void WriteSignature(wire::CompileAnswer::Success::Builder builder, const Signature& signature);
 
 // kInvalidArgument for what is none (Signature::Validate). It may come from anywhere.
 StatusOr<Signature> ReadSignature(std::string function,

@@ -3,24 +3,10 @@
 #include <capnp/message.h>
 
 #include "runtime/fragment/abi.h"
+#include "runtime/fragment/signature_codec.h"
 
 namespace lockstep::compiler {
 namespace {
-
-StatusOr<fragment::Type> DecodeType(wire::FragmentType::Reader message) {
-  fragment::Type type;
-  LOCKSTEP_ASSIGN_OR_RETURN(type.dtype, DTypeFromNumber(static_cast<int>(message.getDtype())));
-  for (const int64_t extent : message.getShape()) type.shape.push_back(extent);
-  type.scalar = message.getScalar();
-  return type;
-}
-
-void EncodeType(const fragment::Type& type, wire::FragmentType::Builder message) {
-  message.setDtype(static_cast<wire::DType>(type.dtype));
-  auto shape = message.initShape(static_cast<unsigned>(type.shape.size()));
-  for (unsigned i = 0; i < type.shape.size(); ++i) shape.set(i, type.shape[i]);
-  message.setScalar(type.scalar);
-}
 
 void EncodeFailure(const fragment::Failure& failure,
                    wire::CompileAnswer::Failure::Builder message) {
@@ -32,18 +18,7 @@ void EncodeFailure(const fragment::Failure& failure,
 }
 
 void EncodeSuccess(const fragment::Answer& answer, wire::CompileAnswer::Success::Builder message) {
-  message.setFunction(answer.function);
-  auto arguments = message.initArguments(static_cast<unsigned>(answer.arguments.size()));
-  for (unsigned i = 0; i < arguments.size(); ++i) {
-    EncodeType(answer.arguments[i].type, arguments[i].initType());
-    arguments[i].setUsesOffset(answer.arguments[i].uses_offset);
-    arguments[i].setUsesGlobalShape(answer.arguments[i].uses_global_shape);
-  }
-  auto results = message.initResults(static_cast<unsigned>(answer.results.size()));
-  for (unsigned i = 0; i < results.size(); ++i) {
-    EncodeType(answer.results[i].type, results[i].initType());
-    results[i].setSizesKnown(answer.results[i].sizes_known);
-  }
+  fragment::WriteSignature(message, answer.signature);
   message.setObject(
       kj::arrayPtr(reinterpret_cast<const kj::byte*>(answer.object.data()), answer.object.size()));
   message.setAbiVersion(LOCKSTEP_FRAGMENT_ABI_VERSION);
@@ -69,7 +44,7 @@ StatusOr<DecodedRequest> Decode(wire::CompileRequest::Reader message,
       return InvalidArgument("this compiler knows no want ", static_cast<int>(message.getWant()));
   }
   for (const wire::FragmentType::Reader type : message.getArgumentTypes()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(fragment::Type decoded_type, DecodeType(type));
+    LOCKSTEP_ASSIGN_OR_RETURN(fragment::TensorType decoded_type, fragment::ReadType(type));
     request.argument_types.push_back(std::move(decoded_type));
   }
   request.blas_threshold = message.getBlasThreshold();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/fragment/fragment.h"
 #include "runtime/fragment/mlir/compiler.h"
 #include "services/compiler/codec.h"
 #include "services/compiler/sandbox.h"
@@ -14,7 +15,7 @@
 namespace lockstep::compiler {
 namespace {
 
-constexpr size_t kMaxRequestBytes = fragment::kMaxFragmentBytes + (1 << 20);
+constexpr size_t kMaxRequestBytes = fragment::Fragment::kMaxSourceBytes + (1 << 20);
 
 int Fail(const Status& status) {
   std::fprintf(stderr, "lockstep-compiler: %s\n", Message(status).c_str());

@@ -28,8 +28,8 @@ void CheckResultSize(mlir::OpBuilder& builder, mlir::Location location, mlir::Va
 
 }  // namespace
 
-mlir::LogicalResult SpecializeArguments(mlir::func::FuncOp function, const std::vector<Type>& types,
-                                        Errors& errors) {
+mlir::LogicalResult SpecializeArguments(mlir::func::FuncOp function,
+                                        const std::vector<TensorType>& types, Errors& errors) {
   if (types.empty()) return mlir::success();
   llvm::SmallVector<unsigned> explicit_arguments;
   const llvm::SmallVector<Parameter> parameters = ParametersOf(function);
@@ -54,14 +54,14 @@ mlir::LogicalResult SpecializeArguments(mlir::func::FuncOp function, const std::
     if (DTypeOfElement(element) != types[i].dtype)
       return refuse("what is given is " + std::string(Name(types[i].dtype)));
     const size_t rank = tensor ? tensor.getRank() : 0;
-    if (types[i].shape.size() != rank) {
-      return refuse("what is given has " + std::to_string(types[i].shape.size()) + " dimensions");
+    if (types[i].extents.size() != rank) {
+      return refuse("what is given has " + std::to_string(types[i].extents.size()) + " dimensions");
     }
     llvm::SmallVector<int64_t> shape;
     for (size_t d = 0; d < rank; ++d) {
       const int64_t stated = tensor.getDimSize(d);
-      const int64_t given = types[i].shape[d];
-      if (given < kUnknownExtent ||
+      const int64_t given = types[i].extents[d];
+      if (given < kOpen ||
           (given >= 0 && !mlir::ShapedType::isDynamic(stated) && given != stated)) {
         return refuse("extent " + std::to_string(given) + " is given in dimension " +
                       std::to_string(d));
@@ -105,7 +105,7 @@ llvm::SmallVector<Parameter> ParametersOf(mlir::func::FuncOp function) {
   return parameters;
 }
 
-void ReturnInPlace(mlir::func::FuncOp function, const std::vector<Result>& results) {
+void ReturnInPlace(mlir::func::FuncOp function, const std::vector<Signature::Result>& results) {
   function.setSymName(kComputeFunction);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     function.setArgAttr(i, mlir::bufferization::BufferizationDialect::kWritableAttrName,

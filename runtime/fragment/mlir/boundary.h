@@ -26,8 +26,8 @@ struct Parameter {
 };
 
 // Gives the arguments the extents that the request knows.
-mlir::LogicalResult SpecializeArguments(mlir::func::FuncOp function, const std::vector<Type>& types,
-                                        Errors& errors);
+mlir::LogicalResult SpecializeArguments(mlir::func::FuncOp function,
+                                        const std::vector<TensorType>& types, Errors& errors);
 
 // What each argument of the function is passed.
 llvm::SmallVector<Parameter> ParametersOf(mlir::func::FuncOp function);
@@ -35,6 +35,6 @@ llvm::SmallVector<Parameter> ParametersOf(mlir::func::FuncOp function);
 // Makes `function` @lockstep.compute, which takes a memref for each result behind its arguments and
 // returns nothing. Where a result's size is not known before, it is checked (cf.assert, see
 // guards.h) and then copied.
-void ReturnInPlace(mlir::func::FuncOp function, const std::vector<Result>& results);
+void ReturnInPlace(mlir::func::FuncOp function, const std::vector<Signature::Result>& results);
 
 }  // namespace lockstep::fragment

@@ -65,12 +65,13 @@ class Compilation {
     module_ = ParseSource(request_, &context_, errors_);
     if (!module_) return mlir::failure();
     function_ = CheckSource(*module_, errors_);
-    if (!function_ || failed(ReadSignature(function_, answer, errors_))) return mlir::failure();
+    if (!function_ || failed(ReadSignature(function_, answer.signature, errors_)))
+      return mlir::failure();
     names_ = NamesByPlace(function_);
     if (failed(SpecializeArguments(function_, request_.argument_types, errors_)))
       return mlir::failure();
     // The signature says which sizes can be told before.
-    AddSizesFunction(function_, answer.results);
+    AddSizesFunction(function_, answer.signature.results);
     errors_.set_code(StatusCode::kUnimplemented);
     return mlir::success();
   }
@@ -80,8 +81,8 @@ class Compilation {
     compute_.parameters = ParametersOf(function_);
     sizes_.parameters = compute_.parameters;
     sizes_.parameters.push_back({Parameter::Kind::kSizes});
-    ReturnInPlace(function_, answer.results);
-    for (size_t i = 0; i < answer.results.size(); ++i) {
+    ReturnInPlace(function_, answer.signature.results);
+    for (size_t i = 0; i < answer.signature.results.size(); ++i) {
       compute_.parameters.push_back({Parameter::Kind::kResult, static_cast<int>(i)});
     }
     return OptimizeTensors(function_);

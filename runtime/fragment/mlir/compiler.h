@@ -16,17 +16,14 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "runtime/fragment/signature.h"
 
 namespace lockstep::fragment {
 
-// Bounds that are checked before anything is parsed.
-inline constexpr size_t kMaxFragmentBytes = 4 << 20;
+// Bounds, beside Fragment::kMaxSourceBytes.
 inline constexpr int kMaxNesting = 200;  // brackets inside of one another
-// Of tensors.
-inline constexpr int kMaxRank = 16;
-inline constexpr int64_t kUnknownExtent = -1;
+inline constexpr int kMaxRank = 16;      // of tensors
 
 // A processor as LLVM names it, and its features ("+avx2,-avx512f").
 struct Target {
@@ -34,31 +31,14 @@ struct Target {
   std::string features;
 };
 
-struct Type {
-  DType dtype = DType::kFloat64;
-  std::vector<int64_t> shape;  // kUnknownExtent: known when it runs
-  bool scalar = false;         // f64, and not tensor<f64>
-};
-
 // The fields of schemas/fragment.capnp, where each is explained.
 struct Request {
   std::string_view fragment;
   std::string name = "fragment";
   bool wants_object = true;
-  std::vector<Type> argument_types;
+  std::vector<TensorType> argument_types;
   int64_t blas_threshold = 32768;
   uint64_t max_object_bytes = 64 << 20;
-};
-
-struct Argument {
-  Type type;
-  bool uses_offset = false;
-  bool uses_global_shape = false;
-};
-
-struct Result {
-  Type type;
-  bool sizes_known = true;
 };
 
 struct Failure {
@@ -71,9 +51,7 @@ struct Failure {
 
 struct Answer {
   std::optional<Failure> failure;  // and then nothing else
-  std::string function;
-  std::vector<Argument> arguments;
-  std::vector<Result> results;
+  Signature signature;
   std::string object;
 };
 

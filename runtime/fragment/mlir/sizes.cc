@@ -225,7 +225,7 @@ class ExtentWriter {
 
 }  // namespace
 
-void AddSizesFunction(mlir::func::FuncOp function, std::vector<Result>& results) {
+void AddSizesFunction(mlir::func::FuncOp function, std::vector<Signature::Result>& results) {
   mlir::OpBuilder builder(function);
   const mlir::Location location = function.getLoc();
   llvm::SmallVector<mlir::Type> types(function.getArgumentTypes());
@@ -245,7 +245,7 @@ void AddSizesFunction(mlir::func::FuncOp function, std::vector<Result>& results)
     results[i].sizes_known =
         llvm::all_of(extents, [](Value extent) { return static_cast<bool>(extent); });
     for (const Value extent : extents) {
-      const Value written = results[i].sizes_known ? extent : writer.Index(kUnknownExtent);
+      const Value written = results[i].sizes_known ? extent : writer.Index(kOpen);
       const Value at = writer.Index(position++);
       writer.builder().create<mlir::memref::StoreOp>(location, written, sizes.getArguments().back(),
                                                      mlir::ValueRange{at});

@@ -14,6 +14,6 @@ inline constexpr char kSizesFunction[] = "lockstep.sizes";
 // Where that does not lead anywhere (an extent depends on what is in a tensor, or changes from one
 // iteration of a loop to the next) it writes -1 for all extents of the result, and sets its
 // sizes_known to false.
-void AddSizesFunction(mlir::func::FuncOp function, std::vector<Result>& results);
+void AddSizesFunction(mlir::func::FuncOp function, std::vector<Signature::Result>& results);
 
 }  // namespace lockstep::fragment

@@ -68,12 +68,12 @@ bool IsImplicit(mlir::func::FuncOp function, unsigned argument) {
          function.getArgAttr(argument, kGlobalSizeAttribute);
 }
 
-std::optional<Type> ReadType(mlir::Type type) {
-  Type result;
+std::optional<TensorType> ReadType(mlir::Type type) {
+  TensorType result;
   mlir::Type element = type;
   if (const auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type)) {
     for (const int64_t extent : tensor.getShape()) {
-      result.shape.push_back(mlir::ShapedType::isDynamic(extent) ? kUnknownExtent : extent);
+      result.extents.push_back(mlir::ShapedType::isDynamic(extent) ? kOpen : extent);
     }
     element = tensor.getElementType();
   } else {
@@ -88,8 +88,8 @@ std::optional<Type> ReadType(mlir::Type type) {
 // Of an attribute [argument, dimension]: marks what the function asks for; `positions` are those in
 // the signature.
 mlir::LogicalResult MarkUse(mlir::func::FuncOp function, unsigned index, const char* name,
-                            llvm::ArrayRef<int> positions, bool Argument::*use, Answer& answer,
-                            Errors& errors) {
+                            llvm::ArrayRef<int> positions, bool Signature::Argument::*use,
+                            Signature& signature, Errors& errors) {
   const mlir::Attribute attribute = function.getArgAttr(index, name);
   if (!attribute) return mlir::success();
   const mlir::Location location = function.getArgument(index).getLoc();
@@ -105,12 +105,11 @@ mlir::LogicalResult MarkUse(mlir::func::FuncOp function, unsigned index, const c
         std::string(name) +
             " must name an argument and one of its dimensions, as in array<i64: 0, 1>");
   }
-  Argument& argument = answer.arguments[positions[place[0]]];
-  if (place[1] < 0 || place[1] >= static_cast<int64_t>(argument.type.shape.size())) {
+  Signature::Argument& argument = signature.arguments[positions[place[0]]];
+  if (place[1] < 0 || place[1] >= argument.type.ndim()) {
     return errors.Refuse(location, StatusCode::kInvalidArgument,
                          std::string(name) + " names dimension " + std::to_string(place[1]) +
-                             " of an argument that has " +
-                             std::to_string(argument.type.shape.size()));
+                             " of an argument that has " + std::to_string(argument.type.ndim()));
   }
   argument.*use = true;
   return mlir::success();
@@ -161,15 +160,16 @@ mlir::func::FuncOp CheckSource(mlir::ModuleOp module, Errors& errors) {
   return function;
 }
 
-mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Answer& answer, Errors& errors) {
-  answer.function = function.getSymName().str();
+mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Signature& signature,
+                                  Errors& errors) {
+  signature.function = function.getSymName().str();
   llvm::SmallVector<int> positions;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (IsImplicit(function, i)) {
       positions.push_back(-1);
       continue;
     }
-    const std::optional<Type> type = ReadType(function.getArgument(i).getType());
+    const std::optional<TensorType> type = ReadType(function.getArgument(i).getType());
     if (!type.has_value()) {
       return errors.Refuse(function.getArgument(i).getLoc(), StatusCode::kUnimplemented,
                            "an argument of type " + TextOf(function.getArgument(i).getType()) +
@@ -177,27 +177,27 @@ mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Answer& answer, E
                                kGlobalSizeAttribute +
                                "; pass other numbers as i64, and use arith.index_cast");
     }
-    positions.push_back(static_cast<int>(answer.arguments.size()));
-    answer.arguments.push_back({*type});
+    positions.push_back(static_cast<int>(signature.arguments.size()));
+    signature.arguments.push_back({*type});
   }
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (failed(MarkUse(function, i, kOffsetAttribute, positions, &Argument::uses_offset, answer,
-                       errors)) ||
-        failed(MarkUse(function, i, kGlobalSizeAttribute, positions, &Argument::uses_global_shape,
-                       answer, errors))) {
+    if (failed(MarkUse(function, i, kOffsetAttribute, positions, &Signature::Argument::uses_offset,
+                       signature, errors)) ||
+        failed(MarkUse(function, i, kGlobalSizeAttribute, positions,
+                       &Signature::Argument::uses_global_shape, signature, errors))) {
       return mlir::failure();
     }
   }
   for (const mlir::Type type : function.getResultTypes()) {
-    const std::optional<Type> result = ReadType(type);
+    const std::optional<TensorType> result = ReadType(type);
     if (!result.has_value()) {
       return errors.Refuse(
           function, StatusCode::kUnimplemented,
           "a result of type " + TextOf(type) + " is not supported: use i64 and arith.index_cast");
     }
-    answer.results.push_back({*result});
+    signature.results.push_back({*result});
   }
-  if (answer.results.empty()) {
+  if (signature.results.empty()) {
     return errors.Refuse(function, StatusCode::kInvalidArgument,
                          "the function has no result, so it does nothing");
   }

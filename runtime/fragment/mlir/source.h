@@ -32,8 +32,9 @@ mlir::OwningOpRef<mlir::ModuleOp> ParseSource(const Request& request, mlir::MLIR
 // error. Attributes that would reach the code generator are removed.
 mlir::func::FuncOp CheckSource(mlir::ModuleOp module, Errors& errors);
 
-// Fills in the answer's function, arguments and results.
-mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Answer& answer, Errors& errors);
+// Fills in the signature, but for what can be told of results' sizes (sizes.h).
+mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Signature& signature,
+                                  Errors& errors);
 
 // The source operations by place: what a run-time error says has failed.
 using OperationNames = std::map<Place, std::string>;

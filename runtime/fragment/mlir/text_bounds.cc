@@ -1,15 +1,17 @@
 #include "runtime/fragment/mlir/text_bounds.h"
 
+#include "runtime/fragment/fragment.h"
+
 namespace lockstep::fragment {
 
 bool IsBytecode(std::string_view fragment) { return fragment.substr(0, 4) == "ML\xefR"; }
 
 std::optional<Failure> CheckTextBounds(std::string_view fragment) {
   if (fragment.empty()) return Failure{StatusCode::kInvalidArgument, "the fragment is empty"};
-  if (fragment.size() > kMaxFragmentBytes) {
+  if (fragment.size() > Fragment::kMaxSourceBytes) {
     return Failure{StatusCode::kResourceExhausted,
                    "the fragment has " + std::to_string(fragment.size()) +
-                       " bytes, more than the " + std::to_string(kMaxFragmentBytes) +
+                       " bytes, more than the " + std::to_string(Fragment::kMaxSourceBytes) +
                        " that are allowed: pass data as arguments"};
   }
   if (IsBytecode(fragment)) return std::nullopt;

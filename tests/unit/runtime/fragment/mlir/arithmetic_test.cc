@@ -316,9 +316,9 @@ func.func @where(%first: index {lockstep.offset = array<i64: 1, 0>}, %x: tensor<
   %b = arith.index_cast %rows : index to i64
   return %a, %b : i64, i64
 })");
-  ASSERT_EQ(object.answer().arguments.size(), 1u);
-  EXPECT_TRUE(object.answer().arguments[0].uses_offset);
-  EXPECT_TRUE(object.answer().arguments[0].uses_global_shape);
+  ASSERT_EQ(object.answer().signature.arguments.size(), 1u);
+  EXPECT_TRUE(object.answer().signature.arguments[0].uses_offset);
+  EXPECT_TRUE(object.answer().signature.arguments[0].uses_global_shape);
   Operand x = Operand::Of<double>({1, 2}, {1, 2});
   x.offsets = {40, 0};
   x.global_sizes = {100, 2};

@@ -100,7 +100,7 @@ TEST(CompilerProcessTest, AnswersWithTheSignatureAndTheObject) {
   const auto success = signature.answer().getSuccess();
   EXPECT_STREQ(success.getFunction().cStr(), "twice");
   ASSERT_EQ(success.getArguments().size(), 1u);
-  EXPECT_EQ(success.getArguments()[0].getType().getShape()[0], kUnknownExtent);
+  EXPECT_EQ(success.getArguments()[0].getType().getShape()[0], kOpen);
   EXPECT_TRUE(success.getResults()[0].getSizesKnown());
   EXPECT_EQ(success.getObject().size(), 0u);
 

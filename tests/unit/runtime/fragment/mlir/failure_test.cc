@@ -221,9 +221,9 @@ TEST(FragmentFailureTest, SizesThatDependOnContentsAreTheCallersToKnow) {
   %s = tensor.splat %v : tensor<4xf64>
   return %r, %s : tensor<?xf64>, tensor<4xf64>
 })");
-  ASSERT_EQ(object.answer().results.size(), 2u);
-  EXPECT_FALSE(object.answer().results[0].sizes_known);
-  EXPECT_TRUE(object.answer().results[1].sizes_known);
+  ASSERT_EQ(object.answer().signature.results.size(), 2u);
+  EXPECT_FALSE(object.answer().signature.results[0].sizes_known);
+  EXPECT_TRUE(object.answer().signature.results[1].sizes_known);
   Call call;
   const std::vector<Operand> arguments = {Operand::Of<int64_t>({}, {3}),
                                           Operand::Of<double>({}, {7})};

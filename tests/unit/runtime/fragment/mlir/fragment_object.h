@@ -19,7 +19,7 @@
 
 namespace lockstep::fragment {
 
-inline Answer CompileText(const std::string& text, std::vector<Type> types = {},
+inline Answer CompileText(const std::string& text, std::vector<TensorType> types = {},
                           int64_t blas_threshold = 32768) {
   Request request;
   request.fragment = text;
@@ -104,7 +104,7 @@ struct Call {
 
 class FragmentObject {
  public:
-  explicit FragmentObject(const std::string& text, std::vector<Type> types = {},
+  explicit FragmentObject(const std::string& text, std::vector<TensorType> types = {},
                           int64_t blas_threshold = 32768)
       : answer_(CompileText(text, std::move(types), blas_threshold)) {
     if (answer_.failure.has_value()) {
@@ -139,18 +139,19 @@ class FragmentObject {
     std::vector<LockstepFragmentTensor> in;
     for (Operand& argument : arguments) in.push_back(argument.Descriptor());
     size_t extents = 0;
-    for (const Result& result : answer_.results) extents += result.type.shape.size();
+    for (const Signature::Result& result : answer_.signature.results)
+      extents += result.type.extents.size();
     std::vector<int64_t> sizes(extents + 1, 4711);
     const int32_t code = sizes_(&call.context, in.data(), sizes.data());
     EXPECT_EQ(sizes[extents], 4711);
     if (code != LOCKSTEP_FRAGMENT_OK) return code;
     results.clear();
     size_t next = 0;
-    for (size_t i = 0; i < answer_.results.size(); ++i) {
-      const Result& result = answer_.results[i];
+    for (size_t i = 0; i < answer_.signature.results.size(); ++i) {
+      const Signature::Result& result = answer_.signature.results[i];
       Operand operand;
       int64_t count = 1;
-      for (size_t d = 0; d < result.type.shape.size(); ++d) {
+      for (size_t d = 0; d < result.type.extents.size(); ++d) {
         const int64_t told = sizes[next++];
         EXPECT_EQ(told >= 0, result.sizes_known);
         operand.shape.push_back(told >= 0 ? told : given[i][d]);

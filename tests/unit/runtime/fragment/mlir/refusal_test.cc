@@ -1,4 +1,5 @@
 // What is refused, by one error that names the place.
+#include "runtime/fragment/fragment.h"
 #include "tests/unit/runtime/fragment/mlir/fragment_object.h"
 
 namespace lockstep::fragment {
@@ -6,7 +7,7 @@ namespace {
 
 void ExpectRefused(const std::string& text, StatusCode code, uint32_t line, uint32_t column,
                    const std::string& operation, const std::string& message,
-                   std::vector<Type> types = {}) {
+                   std::vector<TensorType> types = {}) {
   const Answer answer = CompileText(text, std::move(types));
   ASSERT_TRUE(answer.failure.has_value()) << text;
   EXPECT_EQ(answer.failure->code, code) << answer.failure->message;
@@ -83,7 +84,7 @@ TEST(FragmentRefusalTest, ArgumentsThatDoNotFit) {
                 {{DType::kFloat32, {3, 4}}});
   ExpectRefused(text, StatusCode::kInvalidArgument, 1, 14, "func.func", "extent 5",
                 {{DType::kFloat64, {3, 5}}});
-  FragmentObject object(text, {{DType::kFloat64, {2, kUnknownExtent}}});
+  FragmentObject object(text, {{DType::kFloat64, {2, kOpen}}});
   EXPECT_EQ(object.Results({Operand::Of<double>({2, 4}, Numbers<double>(8))})[0].As<double>(),
             Numbers<double>(8));
 }
@@ -91,8 +92,8 @@ TEST(FragmentRefusalTest, ArgumentsThatDoNotFit) {
 TEST(FragmentRefusalTest, HostileTextIsEndedByLimits) {
   const std::string deep = "func.func @f() -> tuple" + std::string(100000, '<');
   ExpectRefused(deep, StatusCode::kResourceExhausted, 1, 224, "", "nested more than 200 deep");
-  ExpectRefused(std::string(kMaxFragmentBytes + 1, ' '), StatusCode::kResourceExhausted, 0, 0, "",
-                "4194305 bytes");
+  ExpectRefused(std::string(Fragment::kMaxSourceBytes + 1, ' '), StatusCode::kResourceExhausted, 0,
+                0, "", "4194305 bytes");
   // A constant that would be 8 TB.
   FragmentObject object(
       "func.func @f() -> f64 {\n  %c = arith.constant dense<1.5> : tensor<1000000x1000000xf64>\n"
@@ -126,7 +127,7 @@ TEST(FragmentRefusalTest, BytecodeIsTakenAndWhatIsCutOffIsNot) {
     bytecode.push_back(static_cast<char>(std::stoi(std::string(kHex.substr(i, 2)), nullptr, 16)));
   }
   FragmentObject object(bytecode);
-  EXPECT_EQ(object.answer().function, "twice");
+  EXPECT_EQ(object.answer().signature.function, "twice");
   EXPECT_EQ(object.Results({Operand::Of<double>({2}, {3, 4})})[0].As<double>(),
             (std::vector<double>{6, 8}));
   for (const size_t size : {10, 60, 150, 248}) {

@@ -55,7 +55,7 @@ struct Answer {
   std::string object;
 };
 
-// The version of this compiler and of LLVM: "lockstep-compiler 1, LLVM 19.1.7".
+// The version of this compiler and of LLVM: "lockstep-compiler 2, LLVM 19.1.7".
 std::string CompilerVersion();
 
 // This machine's processor. Reads files of the system on some processors, so it comes before a

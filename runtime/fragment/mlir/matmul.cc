@@ -7,6 +7,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "runtime/fragment/mlir/guards.h"
+#include "runtime/fragment/mlir/products.h"
 #include "runtime/fragment/mlir/tensors.h"
 
 namespace lockstep::fragment {
@@ -30,6 +31,8 @@ struct ProductKind {
   bool batched = false;
   // A vector is a matrix of one column: a is the matrix, b the vector.
   bool is_vector = false;
+  // Of two vectors: a is a matrix of one row, b of one column.
+  bool is_dot = false;
   int a = 0;
   int b = 1;
 };
@@ -46,10 +49,16 @@ ProductKind KindOf(mlir::Operation* op) {
         return ProductKind{.b_transposed = true, .batched = true};
       })
       .Case([](linalg::MatvecOp) { return ProductKind{.is_vector = true}; })
+      .Case([](linalg::BatchMatvecOp) { return ProductKind{.batched = true, .is_vector = true}; })
       // y = x * A is y' = A' * x'.
       .Case([](linalg::VecmatOp) {
         return ProductKind{.a_transposed = true, .is_vector = true, .a = 1, .b = 0};
       })
+      .Case([](linalg::BatchVecmatOp) {
+        return ProductKind{
+            .a_transposed = true, .batched = true, .is_vector = true, .a = 1, .b = 0};
+      })
+      .Case([](linalg::DotOp) { return ProductKind{.is_vector = true, .is_dot = true}; })
       .Default([](mlir::Operation*) { return ProductKind{}; });
 }
 
@@ -71,12 +80,13 @@ class ProductLowering {
     const int64_t first = kind_.batched ? 1 : 0;
     const Value one = Index(1);
     const Value batches = kind_.batched ? Extent(a, 0) : one;
-    const Value m = Extent(a, first + (kind_.a_transposed ? 1 : 0));
-    const Value k = Extent(a, first + (kind_.a_transposed ? 0 : 1));
+    const Value m = kind_.is_dot ? one : Extent(a, first + (kind_.a_transposed ? 1 : 0));
+    const Value k = Extent(a, kind_.is_dot ? 0 : first + (kind_.a_transposed ? 0 : 1));
     const Value n = kind_.is_vector ? one : Extent(b, first + (kind_.b_transposed ? 0 : 1));
-    const Matrix a_matrix = Describe(a, false);
-    const Matrix b_matrix = Describe(b, kind_.is_vector);
-    const Matrix c_matrix = Describe(c, kind_.is_vector);
+    const Matrix a_matrix = Describe(a, kind_.is_dot ? Lies::kAsRow : Lies::kAsMatrix);
+    const Lies others = kind_.is_vector ? Lies::kAsColumn : Lies::kAsMatrix;
+    const Matrix b_matrix = Describe(b, others);
+    const Matrix c_matrix = Describe(c, others);
     Value use = IsLarge({batches, m, n, k});
     for (const Matrix& matrix : {a_matrix, b_matrix, c_matrix})
       use = And(use, matrix.columns_are_packed);
@@ -127,7 +137,8 @@ class ProductLowering {
                                                  product, limit);
   }
 
-  Matrix Describe(Value memref, bool is_vector) {
+  enum class Lies : uint8_t { kAsMatrix, kAsRow, kAsColumn };
+  Matrix Describe(Value memref, Lies lies) {
     auto metadata = rewriter_.create<mlir::memref::ExtractStridedMetadataOp>(location_, memref);
     const int64_t bytes = mlir::getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
     const Value base =
@@ -137,12 +148,16 @@ class ProductLowering {
     const auto strides = metadata.getStrides();
     Matrix matrix;
     matrix.pointer = rewriter_.create<mlir::arith::AddIOp>(location_, base, offset);
-    matrix.row_stride = strides[strides.size() - (is_vector ? 1 : 2)];
     matrix.batch_stride = kind_.batched ? strides[0] : Index(0);
-    matrix.columns_are_packed =
-        is_vector ? rewriter_.create<mlir::arith::ConstantIntOp>(location_, 1, 1).getResult()
-                  : rewriter_.create<mlir::arith::CmpIOp>(location_, mlir::arith::CmpIPredicate::eq,
-                                                          strides.back(), Index(1));
+    if (lies == Lies::kAsColumn) {
+      matrix.row_stride = strides.empty() ? Index(1) : strides.back();
+      matrix.columns_are_packed = rewriter_.create<mlir::arith::ConstantIntOp>(location_, 1, 1);
+    } else {
+      matrix.row_stride =
+          lies == Lies::kAsRow ? Extent(memref, 0) : Value(strides[strides.size() - 2]);
+      matrix.columns_are_packed = rewriter_.create<mlir::arith::CmpIOp>(
+          location_, mlir::arith::CmpIPredicate::eq, strides.back(), Index(1));
+    }
     return matrix;
   }
 

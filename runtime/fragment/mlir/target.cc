@@ -11,7 +11,7 @@ namespace lockstep::fragment {
 namespace {
 
 // Changes with every change of what is compiled to what.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 }  // namespace
 

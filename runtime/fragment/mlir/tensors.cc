@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "runtime/fragment/mlir/products.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -95,7 +96,8 @@ mlir::LogicalResult GeneralizeAll(mlir::func::FuncOp function) {
   llvm::SmallVector<linalg::LinalgOp> ops;
   function->walk([&](linalg::LinalgOp op) {
     const bool is_general = mlir::isa<linalg::GenericOp>(op.getOperation());
-    if (!is_general && !IsBlasProduct(op) && !IsInitialValue(op)) ops.push_back(op);
+    const bool is_left_whole = IsBlasProduct(op) && !IsBetterFused(op);
+    if (!is_general && !is_left_whole && !IsInitialValue(op)) ops.push_back(op);
   });
   mlir::IRRewriter rewriter(function.getContext());
   for (linalg::LinalgOp op : ops) {
@@ -107,19 +109,6 @@ mlir::LogicalResult GeneralizeAll(mlir::func::FuncOp function) {
 
 }  // namespace
 
-bool IsBlasProduct(linalg::LinalgOp op) {
-  if (!mlir::isa<linalg::MatmulOp, linalg::MatmulTransposeAOp, linalg::MatmulTransposeBOp,
-                 linalg::BatchMatmulOp, linalg::BatchMatmulTransposeAOp,
-                 linalg::BatchMatmulTransposeBOp, linalg::MatvecOp, linalg::VecmatOp>(
-          op.getOperation())) {
-    return false;
-  }
-  const mlir::Type element = mlir::getElementTypeOrSelf(op->getOperand(0));
-  if (!element.isF32() && !element.isF64()) return false;
-  return llvm::all_of(op->getOperandTypes(),
-                      [&](mlir::Type type) { return mlir::getElementTypeOrSelf(type) == element; });
-}
-
 mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, linalg::LinalgOp op) {
   if (mlir::isa<linalg::MapOp, linalg::ReduceOp>(op.getOperation()))
     return GeneralizeRegion(rewriter, op);
@@ -128,6 +117,8 @@ mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, lina
     order = {0, 2, 1};
   } else if (mlir::isa<linalg::BatchMatmulOp, linalg::BatchMatmulTransposeAOp>(op.getOperation())) {
     order = {0, 1, 3, 2};
+  } else if (mlir::isa<linalg::BatchVecmatOp>(op.getOperation())) {
+    order = {0, 2, 1};
   } else if (mlir::isa<linalg::VecmatOp>(op.getOperation())) {
     order = {1, 0};
   }
@@ -149,6 +140,7 @@ mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
     return mlir::failure();
   FillInsteadOfSplats(function);
   Separate<linalg::FillOp>(function);
+  NameProducts(function);
   if (failed(GeneralizeAll(function))) return mlir::failure();
 
   mlir::PassManager fuse(context, mlir::func::FuncOp::getOperationName());

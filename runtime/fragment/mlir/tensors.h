@@ -7,16 +7,13 @@
 
 namespace lockstep::fragment {
 
-// True for products of matrices, and of a matrix and a vector, of f32 or f64 alone: a BLAS may do
-// these (matmul.h).
-bool IsBlasProduct(mlir::linalg::LinalgOp op);
-
 // A named operation of linalg as linalg.generic, with loops in an order in which the innermost
 // walks along memory where that is known: of products, the one of the result's columns.
 mlir::FailureOr<mlir::linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter,
                                                     mlir::linalg::LinalgOp op);
 
-// Makes all but those products linalg.generic, and fuses what is computed element by element.
+// Makes all but products that a BLAS may compute linalg.generic, and fuses what is computed element
+// by element.
 mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function);
 
 }  // namespace lockstep::fragment

@@ -6,8 +6,9 @@
  * LOCKSTEP_FRAGMENT_RUN_SYMBOL, which writes them in place.
  *
  * Threads: an object keeps no state, so any number of calls may be under way at once, each with a
- * context of its own. A call uses its own thread only, and calls the context's functions from
- * there. Ownership: everything is borrowed for the call. Arguments are only read, and may overlap
+ * context of its own. A call uses its own thread, and those of the context's parallel(), each with
+ * a context that parallel() gives it; it calls a context's functions from that thread alone.
+ * Ownership: everything is borrowed for the call. Arguments are only read, and may overlap
  * each other. Results overlap neither arguments nor each other. Errors: the entries return a code;
  * `error` of the context tells the place. The contents of results are then undefined. Memory that
  * was allocated and not released is the caller's to free, after every call, however it ended.
@@ -23,9 +24,9 @@ extern "C" {
 
 /* Changes with every change of what is below, and is part of the entries' names: an object for
  * another version has no entry that could be called by mistake. */
-#define LOCKSTEP_FRAGMENT_ABI_VERSION 1
-#define LOCKSTEP_FRAGMENT_RUN_SYMBOL "lockstep_fragment_run_1"
-#define LOCKSTEP_FRAGMENT_SIZES_SYMBOL "lockstep_fragment_sizes_1"
+#define LOCKSTEP_FRAGMENT_ABI_VERSION 2
+#define LOCKSTEP_FRAGMENT_RUN_SYMBOL "lockstep_fragment_run_2"
+#define LOCKSTEP_FRAGMENT_SIZES_SYMBOL "lockstep_fragment_sizes_2"
 
 /* What an entry, and a function of the context, returns. */
 enum {
@@ -72,6 +73,12 @@ typedef struct LockstepFragmentError {
   uint32_t column;
 } LockstepFragmentError;
 
+/* Computes iterations [begin, end) of a loop, and returns a code. `frame` is what parallel() was
+ * given. It has a context of its own, which has no parallel(). */
+struct LockstepFragmentContext;
+typedef int32_t (*LockstepFragmentBody)(struct LockstepFragmentContext* context, const void* frame,
+                                        int64_t begin, int64_t end);
+
 typedef struct LockstepFragmentContext {
   /* Polled: once it is not 0, the call returns ABORTED within some milliseconds, as long as the
    * functions below do. */
@@ -84,6 +91,14 @@ typedef struct LockstepFragmentContext {
   /* Multiplies by a BLAS, and polls `abort`; returns a code. Null: there is none, and the fragment
    * uses its loops. runtime/fragment/blas.h has one. */
   int32_t (*matmul)(struct LockstepFragmentContext* context, const LockstepFragmentMatmul* matmul);
+  /* Calls `body`, on several threads, for ranges that together are [0, count), each of which begins
+   * at a multiple of `grain`; returns when all of them have. A failure is that of the first range
+   * that has failed, whatever came first in time, and its place is in this context's `error`;
+   * ranges behind it may not have been computed. Null: there is one thread, and the fragment calls
+   * `body` itself. runtime/fragment/loop_threads.h has one. */
+  int32_t (*parallel)(struct LockstepFragmentContext* context, LockstepFragmentBody body,
+                      const void* frame, int64_t count, int64_t grain);
+  void* threads; /* parallel()'s own */
   /* The caller's own. */
   void* caller;
   LockstepFragmentError error;

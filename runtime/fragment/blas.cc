@@ -72,77 +72,113 @@ Gemv<T> GemvOf(const OpenBlas& blas) {
 
 // Multiplications between two polls: some tens of milliseconds on one core.
 constexpr double kWorkBetweenPolls = int64_t{1} << 31;
-// A part has as many rows as this at least, and columns: smaller ones would waste what OpenBLAS
-// packs.
-constexpr int64_t kSmallestPart = 512;
+// What threads take: some milliseconds. Products by a vector wait for memory, and take as long for
+// less.
+constexpr double kWorkOfPart = int64_t{1} << 28;
+constexpr double kWorkOfVectorPart = int64_t{1} << 21;
+// Of rows of the result, and of columns: fewer would waste what OpenBLAS packs or, by a vector, the
+// order in which a transposed matrix lies.
+constexpr int64_t kSmallestPart = 384;
+constexpr int64_t kSmallestTransposedPart = 2048;
+// Multiplications that are worth another thread.
+constexpr double kWorkForThreads = int64_t{1} << 20;
 // OpenBLAS counts in int.
 constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 
-// How many rows (of `count`) with `work` multiplications each are one part.
-int64_t PartOf(int64_t count, double work) {
-  const double rows = kWorkBetweenPolls / work;
-  return std::min(
-      {count, kMaxInt, std::max(kSmallestPart, rows < 1e9 ? static_cast<int64_t>(rows) : kMaxInt)});
-}
-
-bool IsAborted(const LockstepFragmentContext& context) { return *context.abort != 0; }
-
-// One product of the batch, in parts of rows, columns and, last of all, of what is summed up.
+// Of all products of the batch, rows by rows. What a part is depends on sizes alone, so results
+// have the same bits however many threads compute them.
 template <typename T>
-int32_t Multiply(const OpenBlas& blas, const LockstepFragmentContext& context,
-                 const LockstepFragmentMatmul& matmul, const T* a, const T* b, T* c) {
-  const int transpose_a = matmul.a_transposed != 0 ? kTransposed : kPlain;
-  const int transpose_b = matmul.b_transposed != 0 ? kTransposed : kPlain;
-  const int64_t part_k = std::min<int64_t>(matmul.k, 1 << 20);
-  const int64_t part_n = PartOf(matmul.n, static_cast<double>(part_k) * kSmallestPart);
-  const int64_t part_m =
-      PartOf(matmul.m, static_cast<double>(part_k) * static_cast<double>(part_n));
-  for (int64_t i = 0; i < matmul.m; i += part_m) {
-    const int m = static_cast<int>(std::min(part_m, matmul.m - i));
-    for (int64_t j = 0; j < matmul.n; j += part_n) {
-      const int n = static_cast<int>(std::min(part_n, matmul.n - j));
-      for (int64_t l = 0; l < matmul.k; l += part_k) {
-        if (IsAborted(context)) return LOCKSTEP_FRAGMENT_ABORTED;
-        const int k = static_cast<int>(std::min(part_k, matmul.k - l));
-        const T* const a_part =
-            a + (matmul.a_transposed != 0 ? l * matmul.a_row + i : i * matmul.a_row + l);
-        const T* const b_part =
-            b + (matmul.b_transposed != 0 ? j * matmul.b_row + l : l * matmul.b_row + j);
-        T* const c_part = c + i * matmul.c_row + j;
-        const int lda = static_cast<int>(matmul.a_row);
-        if (matmul.n == 1 && matmul.b_transposed == 0) {
-          const int rows = matmul.a_transposed != 0 ? k : m;
-          const int columns = matmul.a_transposed != 0 ? m : k;
-          GemvOf<T>(blas)(kRowMajor, transpose_a, rows, columns, 1, a_part, lda, b_part,
-                          static_cast<int>(matmul.b_row), 1, c_part,
-                          static_cast<int>(matmul.c_row));
-        } else {
-          GemmOf<T>(blas)(kRowMajor, transpose_a, transpose_b, m, n, k, 1, a_part, lda, b_part,
-                          static_cast<int>(matmul.b_row), 1, c_part,
-                          static_cast<int>(matmul.c_row));
-        }
+class Parts {
+ public:
+  Parts(const OpenBlas& blas, const LockstepFragmentMatmul& matmul)
+      : blas_(blas),
+        matmul_(matmul),
+        is_by_vector_(matmul.n == 1 && matmul.b_transposed == 0),
+        part_k_(std::min<int64_t>(matmul.k, 1 << 20)),
+        part_n_(PartOf(matmul.n, kSmallestPart,
+                       kWorkBetweenPolls / (static_cast<double>(part_k_) * kSmallestPart))),
+        part_m_(PartOf(
+            matmul.m,
+            is_by_vector_ && matmul.a_transposed != 0 ? kSmallestTransposedPart : kSmallestPart,
+            (is_by_vector_ ? kWorkOfVectorPart : kWorkOfPart) /
+                (static_cast<double>(part_k_) * static_cast<double>(part_n_)))),
+        parts_of_product_((matmul.m - 1) / part_m_ + 1) {}
+
+  int32_t Compute(LockstepFragmentContext& context) const {
+    const double work = static_cast<double>(matmul_.batches) * static_cast<double>(matmul_.m) *
+                        static_cast<double>(matmul_.n) * static_cast<double>(matmul_.k);
+    const int64_t count = matmul_.batches * parts_of_product_;
+    if (context.parallel != nullptr && work >= kWorkForThreads)
+      return context.parallel(&context, &ComputeRange, this, count, 1);
+    return ComputeRange(&context, this, 0, count);
+  }
+
+ private:
+  // How many of `count` are one part: about `wanted`.
+  static int64_t PartOf(int64_t count, int64_t smallest, double wanted) {
+    const int64_t rows = wanted < 1e9 ? static_cast<int64_t>(wanted) : kMaxInt;
+    return std::min({count, kMaxInt, std::max(smallest, rows)});
+  }
+
+  static int32_t ComputeRange(LockstepFragmentContext* context, const void* parts, int64_t begin,
+                              int64_t end) {
+    const auto& self = *static_cast<const Parts*>(parts);
+    for (int64_t part = begin; part < end; ++part) {
+      const int32_t code = self.ComputePart(*context, part / self.parts_of_product_,
+                                            part % self.parts_of_product_ * self.part_m_);
+      if (code != LOCKSTEP_FRAGMENT_OK) return code;
+    }
+    return LOCKSTEP_FRAGMENT_OK;
+  }
+
+  // The rows from `i` on of one product, in parts of columns and, last of all, of what is summed
+  // up.
+  int32_t ComputePart(const LockstepFragmentContext& context, int64_t product, int64_t i) const {
+    const T* const a = static_cast<const T*>(matmul_.a) + product * matmul_.a_batch;
+    const T* const b = static_cast<const T*>(matmul_.b) + product * matmul_.b_batch;
+    T* const c = static_cast<T*>(matmul_.c) + product * matmul_.c_batch + i * matmul_.c_row;
+    const int64_t rows = std::min(part_m_, matmul_.m - i);
+    for (int64_t j = 0; j < matmul_.n; j += part_n_) {
+      const int64_t columns = std::min(part_n_, matmul_.n - j);
+      for (int64_t l = 0; l < matmul_.k; l += part_k_) {
+        if (*context.abort != 0) return LOCKSTEP_FRAGMENT_ABORTED;
+        Multiply(a + (matmul_.a_transposed != 0 ? l * matmul_.a_row + i : i * matmul_.a_row + l),
+                 b + (matmul_.b_transposed != 0 ? j * matmul_.b_row + l : l * matmul_.b_row + j),
+                 c + j, rows, columns, std::min(part_k_, matmul_.k - l));
       }
     }
+    return LOCKSTEP_FRAGMENT_OK;
   }
-  return LOCKSTEP_FRAGMENT_OK;
-}
 
-template <typename T>
-int32_t MultiplyBatch(const LockstepFragmentContext& context,
-                      const LockstepFragmentMatmul& matmul) {
-  for (int64_t i = 0; i < matmul.batches; ++i) {
-    const int32_t code =
-        Multiply(Blas(), context, matmul, static_cast<const T*>(matmul.a) + i * matmul.a_batch,
-                 static_cast<const T*>(matmul.b) + i * matmul.b_batch,
-                 static_cast<T*>(matmul.c) + i * matmul.c_batch);
-    if (code != LOCKSTEP_FRAGMENT_OK) return code;
+  void Multiply(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k) const {
+    const int transpose_a = matmul_.a_transposed != 0 ? kTransposed : kPlain;
+    const int transpose_b = matmul_.b_transposed != 0 ? kTransposed : kPlain;
+    const auto lda = static_cast<int>(matmul_.a_row);
+    const auto ldb = static_cast<int>(matmul_.b_row);
+    const auto ldc = static_cast<int>(matmul_.c_row);
+    const auto rows = static_cast<int>(m);
+    const auto terms = static_cast<int>(k);
+    if (is_by_vector_) {
+      GemvOf<T>(blas_)(kRowMajor, transpose_a, matmul_.a_transposed != 0 ? terms : rows,
+                       matmul_.a_transposed != 0 ? rows : terms, 1, a, lda, b, ldb, 1, c, ldc);
+    } else {
+      GemmOf<T>(blas_)(kRowMajor, transpose_a, transpose_b, rows, static_cast<int>(n), terms, 1, a,
+                       lda, b, ldb, 1, c, ldc);
+    }
   }
-  return LOCKSTEP_FRAGMENT_OK;
-}
+
+  const OpenBlas& blas_;
+  const LockstepFragmentMatmul& matmul_;
+  const bool is_by_vector_;
+  const int64_t part_k_;
+  const int64_t part_n_;
+  const int64_t part_m_;
+  const int64_t parts_of_product_;
+};
 
 int32_t Matmul(LockstepFragmentContext* context, const LockstepFragmentMatmul* matmul) {
-  return matmul->is_double != 0 ? MultiplyBatch<double>(*context, *matmul)
-                                : MultiplyBatch<float>(*context, *matmul);
+  return matmul->is_double != 0 ? Parts<double>(Blas(), *matmul).Compute(*context)
+                                : Parts<float>(Blas(), *matmul).Compute(*context);
 }
 
 }  // namespace
@@ -150,13 +186,6 @@ int32_t Matmul(LockstepFragmentContext* context, const LockstepFragmentMatmul* m
 StatusOr<MatmulFunction> FindBlas() {
   LOCKSTEP_RETURN_IF_ERROR(Blas().status);
   return &Matmul;
-}
-
-Status SetBlasThreads(int threads) {
-  LOCKSTEP_RETURN_IF_ERROR(Blas().status);
-  if (threads < 1) return InvalidArgument("a product needs at least 1 thread, not ", threads);
-  Blas().set_threads(threads);
-  return OkStatus();
 }
 
 }  // namespace lockstep::fragment

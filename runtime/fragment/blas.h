@@ -10,16 +10,13 @@ using MatmulFunction = int32_t (*)(LockstepFragmentContext* context,
                                    const LockstepFragmentMatmul* matmul);
 
 // LockstepFragmentContext::matmul, by OpenBLAS, which is loaded with the first call for as long as
-// the process lives. It computes large products in parts, and polls the context's `abort` between
-// them.
+// the process lives. It computes large products in parts, which the context's parallel() may divide
+// among threads, and polls `abort` between them. OpenBLAS starts no threads of its own: its results
+// would depend on how many.
 //
 // kUnavailable says what is missing: a fragment then uses its own loops (matmul = nullptr).
 //
 // Threads: safe, here and in the function.
 StatusOr<MatmulFunction> FindBlas();
-
-// How many threads OpenBLAS uses for a product, in this process; 1 unless this is called. A variant
-// without threads (libopenblas0-serial) keeps to 1. kUnavailable as above.
-Status SetBlasThreads(int threads);
 
 }  // namespace lockstep::fragment

@@ -62,6 +62,8 @@ struct WorkerOptions {
   size_t compiler_memory_bytes = size_t{4} << 30;
   // The directory of compiled fragments, which the workers of a host share; empty: in memory only.
   std::string fragment_cache;
+  // Threads that compute one fragment.
+  int fragment_threads = 1;
   // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://..."; empty: a free port
   // at data_address.
   std::string bulk_endpoint;

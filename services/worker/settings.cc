@@ -101,6 +101,9 @@ config::Settings WorkerSettings(WorkerOptions& options) {
                "and nobody else may write to; without one, each worker compiles for itself, and "
                "keeps them in memory.",
                "a directory, such as /var/cache/lockstep"),
+      Integer("fragment_threads", options.fragment_threads, 1, 1024,
+              "Threads among which this worker divides the loops and products of one fragment; "
+              "results have the same bits with any number."),
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),

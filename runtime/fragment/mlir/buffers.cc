@@ -27,6 +27,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "runtime/fragment/mlir/boundary.h"
 #include "runtime/fragment/mlir/bounds.h"
+#include "runtime/fragment/mlir/loops.h"
 #include "runtime/fragment/mlir/matmul.h"
 #include "runtime/fragment/mlir/types.h"
 
@@ -131,8 +132,9 @@ mlir::LogicalResult LowerToLoops(mlir::ModuleOp module, int64_t blas_threshold) 
     if (failed(LowerProducts(function, blas_threshold))) return mlir::failure();
   }
   CopyByLinalg(module);
+  if (failed(MakeLoops(module, module.lookupSymbol<mlir::func::FuncOp>(kComputeFunction))))
+    return mlir::failure();
   mlir::PassManager passes(module.getContext());
-  passes.addNestedPass<mlir::func::FuncOp>(mlir::createConvertLinalgToLoopsPass());
   passes.addNestedPass<mlir::func::FuncOp>(mlir::createForallToForLoopPass());
   passes.addPass(mlir::createLowerAffinePass());
   passes.addPass(mlir::createCanonicalizerPass());

@@ -7,6 +7,7 @@
 #include "runtime/fragment/mlir/buffers.h"
 #include "runtime/fragment/mlir/errors.h"
 #include "runtime/fragment/mlir/guards.h"
+#include "runtime/fragment/mlir/loops.h"
 #include "runtime/fragment/mlir/lowering.h"
 #include "runtime/fragment/mlir/object.h"
 #include "runtime/fragment/mlir/polls.h"
@@ -95,7 +96,10 @@ class Compilation {
     sizes_.types = ArgumentTypes(kSizesFunction);
     stage_ = "making loops";
     if (failed(LowerToLoops(*module_, request_.blas_threshold))) return mlir::failure();
-    AddPolls(module_->lookupSymbol<mlir::func::FuncOp>(kComputeFunction));
+    for (auto function : module_->getOps<mlir::func::FuncOp>()) {
+      if (function.getSymName() == kComputeFunction || function->hasAttr(kApartAttribute))
+        AddPolls(function);
+    }
     ReplaceAsserts(*module_);
     stage_ = "lowering to LLVM";
     if (failed(LowerToLlvm(*module_, errors_)) || failed(AddGuards(*module_, names_, errors_))) {

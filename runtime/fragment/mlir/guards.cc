@@ -6,7 +6,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/fragment/abi.h"
 #include "runtime/fragment/mlir/boundary.h"
+#include "runtime/fragment/mlir/loops.h"
 #include "runtime/fragment/mlir/sizes.h"
+#include "runtime/fragment/mlir/threads.h"
+#include "runtime/fragment/mlir/writer.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -22,56 +25,6 @@ int32_t CodeOf(llvm::StringRef message) {
   if (message == kTooLargeMessage) return LOCKSTEP_FRAGMENT_OUT_OF_MEMORY;
   return LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS;
 }
-
-// What code in the LLVM dialect is written with.
-class Writer {
- public:
-  Writer(mlir::MLIRContext* context, mlir::Location location)
-      : builder_(context), location_(location) {
-    pointer_ = llvm_ir::LLVMPointerType::get(context);
-  }
-
-  Value Constant(mlir::Type type, int64_t value) {
-    return builder_.create<llvm_ir::ConstantOp>(location_, type, value);
-  }
-  Value Int32(int64_t value) { return Constant(builder_.getI32Type(), value); }
-  Value At(Value pointer, size_t bytes) {
-    return builder_.create<llvm_ir::GEPOp>(
-        location_, pointer_, builder_.getI8Type(), pointer,
-        llvm::ArrayRef<llvm_ir::GEPArg>{static_cast<int32_t>(bytes)});
-  }
-  Value LoadPointer(Value pointer, size_t bytes) {
-    return builder_.create<llvm_ir::LoadOp>(location_, pointer_, At(pointer, bytes));
-  }
-  void Store(Value value, Value pointer, size_t bytes) {
-    builder_.create<llvm_ir::StoreOp>(location_, value, At(pointer, bytes));
-  }
-  Value Compare(llvm_ir::ICmpPredicate predicate, Value a, Value b) {
-    return builder_.create<llvm_ir::ICmpOp>(location_, predicate, a, b);
-  }
-  // Calls the function that the context has at `bytes`.
-  llvm_ir::CallOp CallContext(Value context, size_t bytes, mlir::Type result,
-                              llvm::ArrayRef<Value> arguments) {
-    llvm::SmallVector<Value> operands = {LoadPointer(context, bytes), context};
-    llvm::SmallVector<mlir::Type> types = {pointer_};
-    for (const Value argument : arguments) {
-      operands.push_back(argument);
-      types.push_back(argument.getType());
-    }
-    return builder_.create<llvm_ir::CallOp>(
-        location_, llvm_ir::LLVMFunctionType::get(result, types), operands);
-  }
-
-  mlir::OpBuilder& builder() { return builder_; }
-  mlir::Type pointer() const { return pointer_; }
-  mlir::Location location() const { return location_; }
-  void set_location(mlir::Location location) { location_ = location; }
-
- private:
-  mlir::OpBuilder builder_;
-  mlir::Location location_;
-  mlir::Type pointer_;
-};
 
 // Adds ptr @lockstep.allocate(context, bytes): a function, because LLVM takes what it returns for
 // memory that nothing else points to.
@@ -101,8 +54,11 @@ llvm_ir::LLVMFuncOp AddAllocate(mlir::ModuleOp module) {
 // Guards one function.
 class Guard {
  public:
-  Guard(llvm_ir::LLVMFuncOp function, llvm_ir::LLVMFuncOp allocate, const OperationNames& names)
+  // `apart`: for each memref of the function's arguments, whether its memory is no other's.
+  Guard(llvm_ir::LLVMFuncOp function, llvm::ArrayRef<bool> apart, llvm_ir::LLVMFuncOp allocate,
+        const OperationNames& names)
       : function_(function),
+        apart_(apart),
         allocate_(allocate),
         names_(names),
         write_(function.getContext(), function.getLoc()) {}
@@ -137,10 +93,10 @@ class Guard {
         llvm_ir::LLVMFunctionType::get(write_.builder().getI32Type(), parameters));
     mlir::Block& entry = function_.getBody().front();
     context_ = entry.insertArgument(0u, write_.pointer(), function_.getLoc());
-    // The caller promises that only results are written to, and overlap nothing.
     function_.removeArgAttrsAttr();
+    unsigned pointers = 0;  // a memref has two
     for (unsigned i = 1; i < parameters.size(); ++i) {
-      if (parameters[i] == write_.pointer()) {
+      if (parameters[i] == write_.pointer() && apart_[pointers++ / 2]) {
         function_.setArgAttr(i, llvm_ir::LLVMDialect::getNoAliasAttrName(),
                              write_.builder().getUnitAttr());
       }
@@ -167,18 +123,22 @@ class Guard {
     builder.create<llvm_ir::ReturnOp>(location, failure_->getArgument(0));
   }
 
-  // Goes on in front of `op` if `condition` holds, and else to the failure block.
-  void Require(mlir::Operation* op, Value condition, Value code) {
+  // Goes on in front of `op` if `condition` holds, and else to `otherwise`.
+  void Branch(mlir::Operation* op, Value condition, mlir::Block* otherwise,
+              llvm::ArrayRef<Value> operands) {
     mlir::OpBuilder& builder = write_.builder();
-    const Place place = PlaceOf(op->getLoc());
-    const llvm::SmallVector<Value> failure = {code, NameAt(place), write_.Int32(place.line),
-                                              write_.Int32(place.column)};
     mlir::Block* block = op->getBlock();
     mlir::Block* rest = block->splitBlock(op);
     builder.setInsertionPointToEnd(block);
-    builder.create<llvm_ir::CondBrOp>(op->getLoc(), condition, rest, mlir::ValueRange(), failure_,
-                                      failure, std::pair<uint32_t, uint32_t>(1 << 20, 1));
+    builder.create<llvm_ir::CondBrOp>(op->getLoc(), condition, rest, mlir::ValueRange(), otherwise,
+                                      operands, std::pair<uint32_t, uint32_t>(1 << 20, 1));
     builder.setInsertionPoint(op);
+  }
+
+  void Require(mlir::Operation* op, Value condition, Value code) {
+    const Place place = PlaceOf(op->getLoc());
+    Branch(op, condition, failure_,
+           {code, NameAt(place), write_.Int32(place.line), write_.Int32(place.column)});
   }
   void Require(mlir::Operation* op, Value condition, int32_t code) {
     Require(op, condition, write_.Int32(code));
@@ -230,6 +190,8 @@ class Guard {
       call.getResult().replaceAllUsesWith(write_.Compare(llvm_ir::ICmpPredicate::ne, matmul, null));
     } else if (callee == kMatmul) {
       ExpandMatmul(call);
+    } else if (callee.starts_with(kBodyPrefix) || callee.starts_with(kThreadsPrefix)) {
+      ExpandBody(call);
     } else {
       return;
     }
@@ -273,6 +235,25 @@ class Guard {
             code);
   }
 
+  // What it returns is returned: it has written the place.
+  void ExpandBody(llvm_ir::CallOp call) {
+    llvm::SmallVector<Value> operands = {context_};
+    operands.append(call.getOperands().begin(), call.getOperands().end());
+    const Value code = write_.builder()
+                           .create<llvm_ir::CallOp>(call.getLoc(), write_.builder().getI32Type(),
+                                                    *call.getCallee(), operands)
+                           .getResult();
+    if (return_ == nullptr) {
+      mlir::OpBuilder::InsertionGuard back(write_.builder());
+      return_ = write_.builder().createBlock(&function_.getBody(), function_.getBody().end(),
+                                             {code.getType()}, {call.getLoc()});
+      write_.builder().create<llvm_ir::ReturnOp>(call.getLoc(), return_->getArgument(0));
+    }
+    Branch(call,
+           write_.Compare(llvm_ir::ICmpPredicate::eq, code, write_.Int32(LOCKSTEP_FRAGMENT_OK)),
+           return_, {code});
+  }
+
   void CheckDivision(mlir::Operation* op, bool is_signed) {
     const Value dividend = op->getOperand(0);
     const Value divisor = op->getOperand(1);
@@ -299,6 +280,7 @@ class Guard {
   }
 
   llvm_ir::LLVMFuncOp function_;
+  llvm::ArrayRef<bool> apart_;
   llvm_ir::LLVMFuncOp allocate_;
   const OperationNames& names_;
   Writer write_;
@@ -306,7 +288,29 @@ class Guard {
   Value abort_;
   Value matmul_;  // room for a LockstepFragmentMatmul, if there is a product
   mlir::Block* failure_ = nullptr;
+  mlir::Block* return_ = nullptr;  // of a code that a body has returned
 };
+
+// Guards the bodies, which the compute function calls, and writes the calls of threads.
+mlir::LogicalResult GuardBodies(mlir::ModuleOp module, llvm_ir::LLVMFuncOp allocate,
+                                const OperationNames& names) {
+  for (auto body : llvm::to_vector(module.getOps<llvm_ir::LLVMFuncOp>())) {
+    const auto apart = body->getAttrOfType<mlir::DenseBoolArrayAttr>(kApartAttribute);
+    if (!apart) continue;
+    if (failed(Guard(body, apart.asArrayRef(), allocate, names).Run())) return mlir::failure();
+    // One copy of its code: a second one might round otherwise.
+    body.setPassthroughAttr(mlir::ArrayAttr::get(
+        body.getContext(), {mlir::StringAttr::get(body.getContext(), "noinline")}));
+    const auto number = body.getSymName().drop_front(llvm::StringRef(kBodyPrefix).size());
+    const auto grain = body->getAttrOfType<mlir::IntegerAttr>(kGrainAttribute);
+    auto threads = module.lookupSymbol<llvm_ir::LLVMFuncOp>((kThreadsPrefix + number).str());
+    // Of constant sizes it may have been found that no thread is worth it.
+    if (threads) WriteThreads(body, threads, grain.getInt());
+    body->removeAttr(kApartAttribute);
+    body->removeAttr(kGrainAttribute);
+  }
+  return mlir::success();
+}
 
 }  // namespace
 
@@ -337,11 +341,14 @@ void ReplaceAsserts(mlir::ModuleOp module) {
 
 mlir::LogicalResult AddGuards(mlir::ModuleOp module, const OperationNames& names, Errors& errors) {
   llvm_ir::LLVMFuncOp allocate = AddAllocate(module);
+  if (failed(GuardBodies(module, allocate, names))) return mlir::failure();
   for (const char* name : {kComputeFunction, kSizesFunction}) {
-    if (failed(Guard(module.lookupSymbol<llvm_ir::LLVMFuncOp>(name), allocate, names).Run()))
-      return mlir::failure();
+    auto function = module.lookupSymbol<llvm_ir::LLVMFuncOp>(name);
+    // The caller promises that only results are written to, and overlap nothing.
+    const llvm::SmallVector<bool> apart(function.getNumArguments(), true);
+    if (failed(Guard(function, apart, allocate, names).Run())) return mlir::failure();
   }
-  // A helper of the deallocation's; entries come later.
+  // Bodies, and a helper of the deallocation's; entries come later.
   for (auto function : module.getOps<llvm_ir::LLVMFuncOp>()) {
     if (!function.isExternal()) function.setLinkage(llvm_ir::Linkage::Internal);
   }

@@ -35,9 +35,9 @@ mlir::Value CallPlaceholder(mlir::OpBuilder& builder, mlir::Location location, c
 // Replaces each cf.assert by a call of kCheck.
 void ReplaceAsserts(mlir::ModuleOp module);
 
-// Gives both functions of boundary.h the context as their first argument and a code as their
-// result, and makes each placeholder, each call of malloc and free, and each integer division in
-// them what it stands for.
+// Gives both functions of boundary.h, and bodies (loops.h), the context as their first argument and
+// a code as their result, and makes each placeholder, each call of malloc and free, and each
+// integer division in them what it stands for.
 mlir::LogicalResult AddGuards(mlir::ModuleOp module, const OperationNames& names, Errors& errors);
 
 }  // namespace lockstep::fragment

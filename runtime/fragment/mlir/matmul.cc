@@ -7,6 +7,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "runtime/fragment/mlir/guards.h"
+#include "runtime/fragment/mlir/loops.h"
 #include "runtime/fragment/mlir/products.h"
 #include "runtime/fragment/mlir/tensors.h"
 
@@ -87,7 +88,9 @@ class ProductLowering {
     const Lies others = kind_.is_vector ? Lies::kAsColumn : Lies::kAsMatrix;
     const Matrix b_matrix = Describe(b, others);
     const Matrix c_matrix = Describe(c, others);
-    Value use = IsLarge({batches, m, n, k});
+    // Of 0 multiplications none is left to a BLAS.
+    Value use = ProductIsAtLeast(rewriter_, location_, {batches, m, n, k},
+                                 std::max<double>(1, static_cast<double>(threshold_)));
     for (const Matrix& matrix : {a_matrix, b_matrix, c_matrix})
       use = And(use, matrix.columns_are_packed);
     use = And(use, CallPlaceholder(rewriter_, location_, kHasMatmul, {rewriter_.getI1Type()}, {}));
@@ -115,26 +118,6 @@ class ProductLowering {
   Value And(Value a, Value b) { return rewriter_.create<mlir::arith::AndIOp>(location_, a, b); }
   Value Extent(Value memref, int64_t dimension) {
     return rewriter_.create<mlir::memref::DimOp>(location_, memref, dimension);
-  }
-
-  // Counted in floating point, where sizes that no memory holds cannot wrap around.
-  Value IsLarge(llvm::ArrayRef<Value> extents) {
-    const mlir::Type f64 = rewriter_.getF64Type();
-    Value product;
-    for (const Value extent : extents) {
-      const Value integer =
-          rewriter_.create<mlir::arith::IndexCastOp>(location_, rewriter_.getI64Type(), extent);
-      const Value factor = rewriter_.create<mlir::arith::SIToFPOp>(location_, f64, integer);
-      product = product
-                    ? rewriter_.create<mlir::arith::MulFOp>(location_, product, factor).getResult()
-                    : factor;
-    }
-    // Of 0 multiplications none is left to a BLAS.
-    const double least = std::max<double>(1, static_cast<double>(threshold_));
-    const Value limit = rewriter_.create<mlir::arith::ConstantFloatOp>(
-        location_, llvm::APFloat(least), rewriter_.getF64Type());
-    return rewriter_.create<mlir::arith::CmpFOp>(location_, mlir::arith::CmpFPredicate::OGE,
-                                                 product, limit);
   }
 
   enum class Lies : uint8_t { kAsMatrix, kAsRow, kAsColumn };

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "runtime/fragment/mlir/guards.h"
+#include "runtime/fragment/mlir/loops.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -16,6 +17,9 @@ void PollAtBegin(mlir::Block& block, mlir::Location location) {
   mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(&block);
   CallPlaceholder(builder, location, kPoll, {}, {});
 }
+
+// Of a loop that was cut.
+constexpr char kChunkAttribute[] = "lockstep.chunk";
 
 // for (i = begin; i < end; i += step * chunk) { poll; for (j = i; j < min(i + step * chunk, end); j
 // += step) body }
@@ -34,6 +38,7 @@ void CutIntoChunks(mlir::scf::ForOp loop, int64_t step, int64_t chunk) {
   const mlir::Value end =
       builder.create<mlir::arith::AddIOp>(location, outer.getInductionVar(), length);
   loop->moveBefore(outer.getBody(), builder.getInsertionPoint());
+  loop->setAttr(kChunkAttribute, builder.getI64IntegerAttr(chunk));
   loop.setLowerBound(outer.getInductionVar());
   loop.setUpperBound(end);
   loop.getInitArgsMutable().assign(outer.getRegionIterArgs());
@@ -91,6 +96,14 @@ int64_t WorkOf(mlir::Block& block) {
 
 }  // namespace
 
-void AddPolls(mlir::func::FuncOp function) { WorkOf(function.getBody().front()); }
+void AddPolls(mlir::func::FuncOp function) {
+  WorkOf(function.getBody().front());
+  if (!function->hasAttr(kApartAttribute)) return;
+  mlir::Operation* const divided = DividedLoop(function);
+  const auto chunk =
+      divided != nullptr ? divided->getAttrOfType<mlir::IntegerAttr>(kChunkAttribute) : nullptr;
+  function->setAttr(kGrainAttribute,
+                    chunk ? chunk : mlir::Builder(function.getContext()).getI64IntegerAttr(1));
+}
 
 }  // namespace lockstep::fragment

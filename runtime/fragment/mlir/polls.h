@@ -8,7 +8,8 @@ namespace lockstep::fragment {
 // Puts polls (kPoll, guards.h) into loops so that between two of them lie at most kWorkBetweenPolls
 // operations, however large the tensors are, and at least some thousand where the loops are long: a
 // loop whose iterations are small is cut into chunks with a poll for each, and its inner part stays
-// as it is for the vectorizer. In every iteration of scf.while there is one.
+// as it is for the vectorizer. In every iteration of scf.while there is one. A body (loops.h) then
+// knows its grain.
 inline constexpr int64_t kWorkBetweenPolls = 1 << 20;
 void AddPolls(mlir::func::FuncOp function);
 

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/fragment/mlir/text_bounds.h"
 #include "runtime/fragment/mlir/types.h"
 
 namespace lockstep::fragment {
@@ -131,6 +132,12 @@ mlir::OwningOpRef<mlir::ModuleOp> ParseSource(const Request& request, mlir::MLIR
                                                         llvm::StringRef(request.name));
   // A warning of the parser is no reason to go on with what it has not understood.
   if (errors.any()) return nullptr;
+  // Of some bytecode it says nothing.
+  if (!module) {
+    (void)errors.Refuse(
+        mlir::UnknownLoc::get(context), StatusCode::kInvalidArgument,
+        IsBytecode(request.fragment) ? "the bytecode cannot be read" : "the text cannot be read");
+  }
   return module;
 }
 

@@ -32,7 +32,7 @@ CommandRunner::CommandRunner(const Parts& parts)
       collectives_(
           {call_context_, parts.activity, parts.recorder, parts.running, parts.cause_grace}),
       plans_(parts.options, collectives_, parts.recorder, parts.running),
-      fragments_(parts.activity, parts.recorder, parts.running) {
+      fragments_(parts.options.fragment_threads, parts.activity, parts.recorder, parts.running) {
   call_context_.host = host_.get();
   call_context_.aborted = [](void* runner) {
     const auto& self = *static_cast<const CommandRunner*>(runner);

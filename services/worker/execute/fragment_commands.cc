@@ -157,6 +157,7 @@ Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::
   CompiledCall compiled(session, places, call.prepared);
   if (call.function == nullptr) {
     resources.matmul = Blas();
+    resources.threads = &threads_;
     LOCKSTEP_RETURN_IF_ERROR(compiled.TakeArguments(arguments));
   }
   LOCKSTEP_RETURN_IF_ERROR(compiled.Compute(resources, running_.number));

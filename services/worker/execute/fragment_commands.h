@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/fragment/blas.h"
+#include "runtime/fragment/loop_threads.h"
 #include "runtime/module/function.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
@@ -34,9 +35,11 @@ class FragmentCommands {
                                                 absl::Span<const registers::Value> arguments,
                                                 registers::Value* result)>;
 
-  // All is borrowed. Without a recorder nothing is recorded for timelines.
-  FragmentCommands(control::ActivityPage& activity, Recorder* recorder, RunningCommand& running)
-      : activity_(activity), recorder_(recorder), running_(running) {}
+  // All is borrowed. Without a recorder nothing is recorded for timelines. `threads` compute one
+  // fragment, the executing thread among them.
+  FragmentCommands(int threads, control::ActivityPage& activity, Recorder* recorder,
+                   RunningCommand& running)
+      : activity_(activity), recorder_(recorder), running_(running), threads_(threads) {}
 
   void SetPlace(Rank rank, int world_size) {
     rank_ = rank;
@@ -64,6 +67,7 @@ class FragmentCommands {
   RunningCommand& running_;
   Rank rank_ = 0;
   int world_size_ = 1;
+  fragment::LoopThreads threads_;
   std::optional<fragment::MatmulFunction> blas_;  // none: it was not looked for
 };
 

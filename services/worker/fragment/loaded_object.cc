@@ -54,6 +54,7 @@ class Call {
     context_.release = &Release;
     context_.matmul = resources.matmul;
     context_.caller = this;
+    if (resources.threads != nullptr) resources.threads->ServeLoopsOf(context_);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

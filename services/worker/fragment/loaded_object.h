@@ -13,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/fragment/abi.h"
 #include "runtime/fragment/compile_codec.h"
+#include "runtime/fragment/loop_threads.h"
 #include "runtime/fragment/signature.h"
 #include "runtime/tensor/storage.h"
 
@@ -28,6 +29,8 @@ struct CallResources {
   const volatile int32_t* abort = nullptr;
   // A BLAS, if there is one (LockstepFragmentContext::matmul).
   int32_t (*matmul)(LockstepFragmentContext*, const LockstepFragmentMatmul*) = nullptr;
+  // Threads for its loops: borrowed likewise; null: the caller's alone.
+  fragment::LoopThreads* threads = nullptr;
 };
 
 // Unloaded with its last user.

@@ -31,7 +31,7 @@ int32_t Fail(LockstepFragmentContext* context, const char* operation, int32_t co
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_1(
+extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_2(
     LockstepFragmentContext* context, const LockstepFragmentTensor* arguments,
     const LockstepFragmentTensor* results) {
   const auto* const values = static_cast<const double*>(arguments[1].data);
@@ -87,7 +87,7 @@ extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_
   }
 }
 
-extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_sizes_1(
+extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_sizes_2(
     LockstepFragmentContext* context, const LockstepFragmentTensor* arguments, int64_t* sizes) {
   switch (*static_cast<const int64_t*>(arguments[0].data)) {
     case kDivideByZero:

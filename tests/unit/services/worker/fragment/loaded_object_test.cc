@@ -176,7 +176,7 @@ TEST_F(LoadedObjectTest, WhatIsNoneIsRefused) {
               HasSubstr("`sum` cannot be loaded: "));
   const Status other =
       LoadedObject::Load(Compiled(support::ReadFile(FakeCompiler::File("no_entries.so")))).status();
-  EXPECT_THAT(Message(other), HasSubstr("it has no lockstep_fragment_run_1"));
+  EXPECT_THAT(Message(other), HasSubstr("it has no lockstep_fragment_run_2"));
   EXPECT_FALSE(IsMapped());
 }
 

@@ -33,47 +33,51 @@ constexpr uint32_t kArchitecture = 0;
 #endif
 
 constexpr int kAllowed[] = {
-    SYS_read,
-    SYS_write,
-    SYS_pread64,
-    SYS_lseek,
-    SYS_close,
-    SYS_fstat,
-    SYS_fcntl,
-    SYS_dup3,
-    SYS_ftruncate,
-    SYS_brk,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_madvise,
-    SYS_futex,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_rt_sigaction,
-    SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,
-    SYS_sigaltstack,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_tgkill,
-    SYS_clock_gettime,
-    SYS_getrandom,
-    SYS_sched_yield,
-    SYS_getrusage,
-    SYS_sysinfo,
-    SYS_sched_getaffinity,
+    SYS_read,          SYS_write,          SYS_pread64,
+    SYS_lseek,         SYS_close,          SYS_fstat,
+    SYS_dup3,          SYS_ftruncate,      SYS_brk,
+    SYS_munmap,        SYS_mremap,         SYS_madvise,
+    SYS_futex,         SYS_exit,           SYS_exit_group,
+    SYS_rt_sigaction,  SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_sigaltstack,   SYS_getpid,         SYS_gettid,
+    SYS_clock_gettime, SYS_getrandom,      SYS_sched_yield,
+    SYS_getrusage,     SYS_sysinfo,        SYS_sched_getaffinity,
     SYS_memfd_create,
 #if defined(__x86_64__)
     SYS_dup2,
 #endif
 };
+// Of fcntl(): others can have signals sent to any process of this user (F_SETOWN).
+constexpr int kAllowedFcntl[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
 // Allowed without PROT_EXEC in their third argument.
 constexpr int kNotExecutable[] = {SYS_mmap, SYS_mprotect};
+
+constexpr uint64_t kMaxDescriptors = 32;
 
 sock_filter Load(size_t offset) {
   return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset));
 }
 sock_filter Return(uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
+
+// The lower half of a 64-bit argument: both processors are little-endian.
+sock_filter LoadArgument(size_t number) {
+  return Load(offsetof(seccomp_data, args) + number * sizeof(uint64_t));
+}
+
+// Allows the system call `number` if its argument is one of `values`.
+void AllowWith(std::vector<sock_filter>& filter, int number, size_t argument,
+               const std::vector<int>& values) {
+  const auto count = static_cast<uint8_t>(values.size());
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0,
+                            static_cast<uint8_t>(count + 3)));
+  filter.push_back(LoadArgument(argument));
+  for (uint8_t i = 0; i < count; ++i) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(values[i]),
+                              static_cast<uint8_t>(count - i), 0));
+  }
+  filter.push_back(Return(SECCOMP_RET_ERRNO | EPERM));
+  filter.push_back(Return(SECCOMP_RET_ALLOW));
+}
 
 std::vector<sock_filter> Filter() {
   constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
@@ -89,12 +93,14 @@ std::vector<sock_filter> Filter() {
   }
   for (const int number : kNotExecutable) {
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 4));
-    // The lower half of a 64-bit argument: both processors are little-endian.
-    filter.push_back(Load(offsetof(seccomp_data, args) + 2 * sizeof(uint64_t)));
+    filter.push_back(LoadArgument(2));
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0));
     filter.push_back(Return(SECCOMP_RET_ALLOW));
     filter.push_back(Return(kRefuse));
   }
+  // What abort() does.
+  AllowWith(filter, SYS_tgkill, 0, {getpid()});
+  AllowWith(filter, SYS_fcntl, 1, {std::begin(kAllowedFcntl), std::end(kAllowedFcntl)});
   for (const int number : {SYS_openat, SYS_newfstatat}) {
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1));
     filter.push_back(Return(SECCOMP_RET_TRAP));
@@ -175,6 +181,9 @@ Status ApplyLimits(const Limits& limits) {
       SetLimit(RLIMIT_AS, "RLIMIT_AS", limits.memory_bytes, limits.memory_bytes));
   LOCKSTEP_RETURN_IF_ERROR(
       SetLimit(RLIMIT_CPU, "RLIMIT_CPU", limits.cpu_seconds, limits.cpu_seconds + 1));
+  // Files in memory count as files only.
+  LOCKSTEP_RETURN_IF_ERROR(
+      SetLimit(RLIMIT_NOFILE, "RLIMIT_NOFILE", kMaxDescriptors, kMaxDescriptors));
   return SetLimit(RLIMIT_FSIZE, "RLIMIT_FSIZE", limits.file_bytes, limits.file_bytes);
 }
 

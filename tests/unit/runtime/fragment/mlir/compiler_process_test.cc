@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +161,14 @@ TEST(CompilerProcessTest, TheSandboxAllowsNoFilesNoSocketsNoProcessesAndNoNewCod
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }),
             0);
+  // Two ways around kill().
+  EXPECT_EQ(InSandbox([] { return kAllowed(syscall(SYS_tgkill, getppid(), getppid(), 0) == 0); }),
+            0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(fcntl(STDIN_FILENO, F_SETOWN, getppid()) == 0); }), 0);
+  EXPECT_EQ(
+      InSandbox([] { return kAllowed(fcntl(STDIN_FILENO, F_SETFL, O_ASYNC | O_NONBLOCK) == 0); }),
+      0);
+  EXPECT_EQ(InSandbox([] { return kAllowed(syscall(SYS_tgkill, getpid(), gettid(), 0) == 0); }), 1);
   // What is open already has a name.
   EXPECT_EQ(
       InSandbox([] {
@@ -167,6 +176,19 @@ TEST(CompilerProcessTest, TheSandboxAllowsNoFilesNoSocketsNoProcessesAndNoNewCod
         return kAllowed(open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDONLY) >= 0);
       }),
       1);
+}
+
+TEST(CompilerProcessTest, FilesInMemoryAreCounted) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!compiler::ApplyLimits({}).ok()) _exit(99);
+    int count = 0;
+    while (count < 40 && memfd_create("x", 0) >= 0) ++count;
+    _exit(count < 32 && errno == EMFILE ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(CompilerProcessTest, ItsLimitsEndIt) {

@@ -176,7 +176,17 @@ class Parts {
   const int64_t parts_of_product_;
 };
 
+// A BLAS counts in int, and takes no rows that overlap; vectors whose stride is negative it counts
+// from the other end. The compiler gives it no others (runtime/fragment/mlir/matmul.cc).
+bool IsForBlas(const LockstepFragmentMatmul& matmul) {
+  for (const int64_t stride : {matmul.a_row, matmul.b_row, matmul.c_row}) {
+    if (stride < 1 || stride > kMaxInt) return false;
+  }
+  return matmul.batches > 0 && matmul.m > 0 && matmul.n > 0 && matmul.k > 0;
+}
+
 int32_t Matmul(LockstepFragmentContext* context, const LockstepFragmentMatmul* matmul) {
+  if (!IsForBlas(*matmul)) return LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS;
   return matmul->is_double != 0 ? Parts<double>(Blas(), *matmul).Compute(*context)
                                 : Parts<float>(Blas(), *matmul).Compute(*context);
 }

@@ -1,7 +1,8 @@
 #include "runtime/fragment/mlir/matmul.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
+#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -22,7 +23,7 @@ struct Matrix {
   Value pointer;
   Value row_stride;
   Value batch_stride;
-  Value columns_are_packed;  // i1
+  Value suits_blas;  // i1: whether a BLAS takes it, which counts in int and knows no other strides
 };
 
 // What a kind of product has for operands.
@@ -91,8 +92,7 @@ class ProductLowering {
     // Of 0 multiplications none is left to a BLAS.
     Value use = ProductIsAtLeast(rewriter_, location_, {batches, m, n, k},
                                  std::max<double>(1, static_cast<double>(threshold_)));
-    for (const Matrix& matrix : {a_matrix, b_matrix, c_matrix})
-      use = And(use, matrix.columns_are_packed);
+    for (const Matrix& matrix : {a_matrix, b_matrix, c_matrix}) use = And(use, matrix.suits_blas);
     use = And(use, CallPlaceholder(rewriter_, location_, kHasMatmul, {rewriter_.getI1Type()}, {}));
 
     const bool is_double = mlir::getElementTypeOrSelf(a).isF64();
@@ -120,6 +120,15 @@ class ProductLowering {
     return rewriter_.create<mlir::memref::DimOp>(location_, memref, dimension);
   }
 
+  // least <= stride, and stride is an int.
+  Value IsBetween(Value least, Value stride) {
+    const auto at_most = [&](Value a, Value b) {
+      return rewriter_.create<mlir::arith::CmpIOp>(location_, mlir::arith::CmpIPredicate::sle, a,
+                                                   b);
+    };
+    return And(at_most(least, stride), at_most(stride, Index(std::numeric_limits<int>::max())));
+  }
+
   enum class Lies : uint8_t { kAsMatrix, kAsRow, kAsColumn };
   Matrix Describe(Value memref, Lies lies) {
     auto metadata = rewriter_.create<mlir::memref::ExtractStridedMetadataOp>(location_, memref);
@@ -134,12 +143,17 @@ class ProductLowering {
     matrix.batch_stride = kind_.batched ? strides[0] : Index(0);
     if (lies == Lies::kAsColumn) {
       matrix.row_stride = strides.empty() ? Index(1) : strides.back();
-      matrix.columns_are_packed = rewriter_.create<mlir::arith::ConstantIntOp>(location_, 1, 1);
+      // One that is negative would be counted from the vector's other end.
+      matrix.suits_blas = IsBetween(Index(1), matrix.row_stride);
     } else {
       matrix.row_stride =
           lies == Lies::kAsRow ? Extent(memref, 0) : Value(strides[strides.size() - 2]);
-      matrix.columns_are_packed = rewriter_.create<mlir::arith::CmpIOp>(
+      const int64_t last = mlir::cast<mlir::MemRefType>(memref.getType()).getRank() - 1;
+      const Value columns =
+          rewriter_.create<mlir::arith::MaxSIOp>(location_, Index(1), Extent(memref, last));
+      const Value is_packed = rewriter_.create<mlir::arith::CmpIOp>(
           location_, mlir::arith::CmpIPredicate::eq, strides.back(), Index(1));
+      matrix.suits_blas = And(is_packed, IsBetween(columns, matrix.row_stride));
     }
     return matrix;
   }

@@ -37,5 +37,17 @@ TEST(FragmentBlasTest, PartsOfAProductMakeUpTheWhole) {
   CheckProduct(*matmul, 3, 1, (1 << 20) + 5);  // by a vector, and parts of what is summed up
 }
 
+TEST(FragmentBlasTest, StridesThatABlasDoesNotKnowAreRefused) {
+  const StatusOr<MatmulFunction> matmul = FindBlas();
+  if (!matmul.ok()) GTEST_SKIP() << Message(matmul.status());
+  const double a = 2;
+  double c = 0;
+  LockstepFragmentContext context{};
+  for (const int64_t stride : {int64_t{-1}, int64_t{0}, (int64_t{1} << 32) + 1}) {
+    const LockstepFragmentMatmul product{1, 0, 0, 1, 1, 1, 1, &a, &a, &c, 1, stride, 1, 0, 0, 0};
+    EXPECT_EQ((*matmul)(&context, &product), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS) << stride;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::fragment

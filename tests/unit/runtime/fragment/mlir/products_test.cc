@@ -302,5 +302,45 @@ func.func @f(%x: tensor<?xf64>, %y: tensor<?xf64>) -> tensor<f64> {
   EXPECT_EQ(call.products, 0);
 }
 
+TEST(FragmentProductTest, StridesThatABlasDoesNotKnowAreLeftToLoops) {
+  FragmentObject object(
+      R"(func.func @f(%x: tensor<4x4xf64>, %v: tensor<4xf64>, %o: i64, %s: i64) -> (tensor<4xf64>, tensor<4x4xf64>) {
+  %offset = arith.index_cast %o : i64 to index
+  %stride = arith.index_cast %s : i64 to index
+  %zero = arith.constant 0.0 : f64
+  %rows = tensor.extract_slice %x[%offset, 0][4, 4][%stride, 1] : tensor<4x4xf64> to tensor<4x4xf64>
+  %u = tensor.extract_slice %v[%offset][4][%stride] : tensor<4xf64> to tensor<4xf64>
+  %e1 = tensor.splat %zero : tensor<4xf64>
+  %y = linalg.matvec ins(%x, %u : tensor<4x4xf64>, tensor<4xf64>) outs(%e1 : tensor<4xf64>) -> tensor<4xf64>
+  %e2 = tensor.splat %zero : tensor<4x4xf64>
+  %z = linalg.matmul ins(%rows, %x : tensor<4x4xf64>, tensor<4x4xf64>) outs(%e2 : tensor<4x4xf64>) -> tensor<4x4xf64>
+  return %y, %z : tensor<4xf64>, tensor<4x4xf64>
+})",
+      {}, /*blas_threshold=*/1);
+  const auto x = Numbers<double>(16);
+  const auto v = Numbers<double>(4, 2);
+  for (const auto& [offset, stride] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {3, -1}, {2, 0}}) {
+    Call call;
+    ASSERT_EQ(
+        object.Run(call, {Operand::Of<double>({4, 4}, x), Operand::Of<double>({4}, v),
+                          Operand::Of<int64_t>({}, {offset}), Operand::Of<int64_t>({}, {stride})}),
+        LOCKSTEP_FRAGMENT_OK);
+    if (FindBlas().ok()) {
+      EXPECT_EQ(call.products, stride == 1 ? 2 : 0);
+    }
+    std::vector<double> y(4);
+    std::vector<double> z(16);
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < 4; ++k) {
+        y[i] += x[i * 4 + k] * v[offset + k * stride];
+        for (int j = 0; j < 4; ++j) z[i * 4 + j] += x[(offset + i * stride) * 4 + k] * x[k * 4 + j];
+      }
+    }
+    EXPECT_EQ(object.results[0].As<double>(), y) << stride;
+    EXPECT_EQ(object.results[1].As<double>(), z) << stride;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::fragment

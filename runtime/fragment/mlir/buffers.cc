@@ -112,7 +112,8 @@ mlir::LogicalResult Bufferize(mlir::ModuleOp module) {
   if (failed(bufferize.run(module))) return mlir::failure();
 
   for (auto function : module.getOps<mlir::func::FuncOp>()) {
-    if (function.getSymName() == kComputeFunction) CheckBounds(function);
+    if (function.getSymName() == kComputeFunction && failed(CheckBounds(function)))
+      return mlir::failure();
   }
 
   mlir::PassManager free(module.getContext());

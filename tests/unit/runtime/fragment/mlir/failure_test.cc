@@ -196,20 +196,88 @@ TEST(FragmentFailureTest, OperandsOfUnequalSizesAreRefused) {
 }
 
 TEST(FragmentFailureTest, SlicesStayInsideOfTheirTensor) {
-  FragmentObject object(R"(func.func @slice(%x: tensor<?xf64>, %o: i64, %n: i64) -> tensor<?xf64> {
+  FragmentObject object(
+      R"(func.func @slice(%x: tensor<?xf64>, %o: i64, %n: i64, %s: i64) -> tensor<?xf64> {
   %offset = arith.index_cast %o : i64 to index
   %size = arith.index_cast %n : i64 to index
-  %r = tensor.extract_slice %x[%offset] [%size] [1] : tensor<?xf64> to tensor<?xf64>
+  %stride = arith.index_cast %s : i64 to index
+  %r = tensor.extract_slice %x[%offset] [%size] [%stride] : tensor<?xf64> to tensor<?xf64>
   return %r : tensor<?xf64>
 })");
   const Operand x = Operand::Of<double>({4}, {1, 2, 3, 4});
   const auto number = [](int64_t value) { return Operand::Of<int64_t>({}, {value}); };
-  EXPECT_EQ(object.Results({x, number(1), number(3)})[0].As<double>(),
+  EXPECT_EQ(object.Results({x, number(1), number(3), number(1)})[0].As<double>(),
             (std::vector<double>{2, 3, 4}));
-  EXPECT_EQ(object.Results({x, number(4), number(0)})[0].shape, std::vector<int64_t>{0});
+  EXPECT_EQ(object.Results({x, number(3), number(2), number(-2)})[0].As<double>(),
+            (std::vector<double>{4, 2}));
+  EXPECT_EQ(object.Results({x, number(4), number(0), number(1)})[0].shape, std::vector<int64_t>{0});
   Call call;
-  EXPECT_EQ(object.Run(call, {x, number(2), number(3)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
-  EXPECT_EQ(object.Run(call, {x, number(-1), number(1)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(object.Run(call, {x, number(2), number(3), number(1)}),
+            LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(object.Run(call, {x, number(-1), number(1), number(1)}),
+            LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  // Both ends are inside, since 16 * 2^60 is 0 as a number of 64 bits; what is between them is not.
+  EXPECT_EQ(object.Run(call, {Operand::Of<double>({17}, Numbers<double>(17)), number(0), number(17),
+                              number(int64_t{1} << 60)}),
+            LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+}
+
+TEST(FragmentFailureTest, IndicesThatFallStayInsideToo) {
+  // From 0 to 6 for 4 by 4, and 3 at both of the loops' ends.
+  FragmentObject object(
+      R"(#index = affine_map<(d0, d1) -> (d0 - d1 + 3)>
+#whole = affine_map<(d0, d1) -> (d0, d1)>
+func.func @f(%x: tensor<?xf64>, %y: tensor<?x?xf64>, %o: tensor<?xf64>) -> (tensor<?x?xf64>, tensor<?xf64>) {
+  %r = linalg.generic {indexing_maps = [#index, #whole], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<?xf64>) outs(%y : tensor<?x?xf64>) {
+    ^bb0(%a: f64, %b: f64):
+      linalg.yield %a : f64
+  } -> tensor<?x?xf64>
+  %s = linalg.generic {indexing_maps = [#whole, #index], iterator_types = ["reduction", "reduction"]}
+      ins(%y : tensor<?x?xf64>) outs(%o : tensor<?xf64>) {
+    ^bb0(%a: f64, %b: f64):
+      linalg.yield %a : f64
+  } -> tensor<?xf64>
+  return %r, %s : tensor<?x?xf64>, tensor<?xf64>
+})");
+  const auto zeros = [](int64_t count) {
+    return Operand::Of<double>({count}, std::vector<double>(count));
+  };
+  const Operand x = Operand::Of<double>({7}, {0, 1, 2, 3, 4, 5, 6});
+  const Operand y = Operand::Of<double>({4, 4}, std::vector<double>(16, 2));
+  const std::vector<Operand> results = object.Results({x, y, zeros(7)});
+  EXPECT_EQ(results[0].As<double>(),
+            (std::vector<double>{3, 2, 1, 0, 4, 3, 2, 1, 5, 4, 3, 2, 6, 5, 4, 3}));
+  EXPECT_EQ(results[1].As<double>(), std::vector<double>(7, 2));
+  Call call;
+  EXPECT_EQ(object.Run(call, {zeros(6), y, zeros(7)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(call.context.error.line, 4u);
+  EXPECT_EQ(object.Run(call, {x, y, zeros(6)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(call.context.error.line, 9u);
+  // The least is -1.
+  EXPECT_EQ(object.Run(call, {x, Operand::Of<double>({3, 5}, std::vector<double>(15)), zeros(7)}),
+            LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+}
+
+TEST(FragmentFailureTest, NewShapesHaveAsManyElementsAsOldOnes) {
+  FragmentObject object(
+      R"(func.func @f(%x: tensor<?xf64>, %s: tensor<2xi64>) -> tensor<?x?xf64> {
+  %r = tensor.reshape %x(%s) : (tensor<?xf64>, tensor<2xi64>) -> tensor<?x?xf64>
+  return %r : tensor<?x?xf64>
+})");
+  Call call;
+  const auto run = [&](const Operand& x, const std::vector<int64_t>& shape) {
+    return object.Run(call, {x, Operand::Of<int64_t>({2}, shape)}, {{2, 2}});
+  };
+  const Operand four = Operand::Of<double>({4}, {1, 2, 3, 4});
+  ASSERT_EQ(run(four, {2, 2}), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(object.results[0].As<double>(), four.As<double>());
+  EXPECT_EQ(run(four, {64, 1}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_STREQ(call.context.error.operation, "tensor.reshape");
+  EXPECT_EQ(run(four, {-2, -2}), LOCKSTEP_FRAGMENT_NEGATIVE_SIZE);
+  // As numbers of 64 bits, 2^32 * 2^32 is 0.
+  const int64_t large = int64_t{1} << 32;
+  EXPECT_EQ(run(Operand::Of<double>({0}, {}), {large, large}), LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
 }
 
 TEST(FragmentFailureTest, SizesThatDependOnContentsAreTheCallersToKnow) {

@@ -64,6 +64,21 @@ TEST(FragmentRefusalTest, DialectsTypesAndCallsThatAreNotSupported) {
       StatusCode::kUnimplemented, 3, 8, "affine.apply", "dialect affine is not supported");
 }
 
+TEST(FragmentRefusalTest, IndicesWhoseBoundsNobodyKnows) {
+  for (const std::string index : {"(d0 * 1001) mod 7007", "d0 floordiv 2", "d0 * 16385"}) {
+    ExpectRefused("#in = affine_map<(d0) -> (" + index + R"()>
+func.func @f(%x: tensor<?xf64>, %o: tensor<?xf64>) -> tensor<?xf64> {
+  %y = linalg.generic {indexing_maps = [#in, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<?xf64>) outs(%o : tensor<?xf64>) {
+    ^bb0(%a: f64, %b: f64):
+      linalg.yield %a : f64
+  } -> tensor<?xf64>
+  return %y : tensor<?xf64>
+})",
+                  StatusCode::kUnimplemented, 3, 8, "linalg.generic", index);
+  }
+}
+
 TEST(FragmentRefusalTest, ModulesThatAreNotOneFunction) {
   ExpectRefused(
       "func.func @f(%x: f64) -> f64 {\n  return %x : f64\n}\nfunc.func @g(%x: f64) -> f64 {\n  "

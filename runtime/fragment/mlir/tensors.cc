@@ -1,5 +1,7 @@
 #include "runtime/fragment/mlir/tensors.h"
 
+#include <optional>
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -9,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "runtime/fragment/mlir/guards.h"
 #include "runtime/fragment/mlir/products.h"
 
 namespace lockstep::fragment {
@@ -49,6 +52,36 @@ void FillInsteadOfSplats(mlir::func::FuncOp function) {
     }
     op->replaceAllUsesWith(Fill(builder, op->getLoc(), type, sizes, scalar));
     op->erase();
+  }
+}
+
+// A tensor.dim of a dimension that is not known becomes a choice among all of them, and fails where
+// there is no such dimension: MLIR would look behind the extents, and take stack for each look.
+void ChooseAmongDims(mlir::func::FuncOp function) {
+  llvm::SmallVector<mlir::tensor::DimOp> dims;
+  function->walk([&](mlir::tensor::DimOp op) { dims.push_back(op); });
+  for (mlir::tensor::DimOp op : dims) {
+    const int64_t rank = mlir::cast<mlir::RankedTensorType>(op.getSource().getType()).getRank();
+    const std::optional<int64_t> known = op.getConstantIndex();
+    if (known.has_value() && *known >= 0 && *known < rank) continue;
+    mlir::OpBuilder builder(op);
+    const auto constant = [&](int64_t value) -> Value {
+      return builder.create<mlir::arith::ConstantIndexOp>(op.getLoc(), value);
+    };
+    const auto index_is = [&](mlir::arith::CmpIPredicate predicate, int64_t value) -> Value {
+      return builder.create<mlir::arith::CmpIOp>(op.getLoc(), predicate, op.getIndex(),
+                                                 constant(value));
+    };
+    builder.create<mlir::cf::AssertOp>(op.getLoc(), index_is(mlir::arith::CmpIPredicate::ult, rank),
+                                       kOutOfBoundsMessage);
+    Value extent = constant(0);
+    for (int64_t d = 0; d < rank; ++d) {
+      extent = builder.create<mlir::arith::SelectOp>(
+          op.getLoc(), index_is(mlir::arith::CmpIPredicate::eq, d),
+          builder.create<mlir::tensor::DimOp>(op.getLoc(), op.getSource(), d), extent);
+    }
+    op.replaceAllUsesWith(extent);
+    op.erase();
   }
 }
 
@@ -128,6 +161,7 @@ mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, lina
 }
 
 mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
+  ChooseAmongDims(function);
   mlir::MLIRContext* context = function.getContext();
   mlir::PassManager simplify(context, mlir::func::FuncOp::getOperationName());
   simplify.addPass(mlir::createCanonicalizerPass());

@@ -300,5 +300,36 @@ TEST(FragmentFailureTest, SizesThatDependOnContentsAreTheCallersToKnow) {
   EXPECT_EQ(object.Run(call, arguments, {{2}, {}}), LOCKSTEP_FRAGMENT_RESULT_SIZE);
 }
 
+TEST(FragmentFailureTest, DimensionsThatThereAreNot) {
+  FragmentObject object(R"(func.func @f(%x: tensor<?x3xf64>, %i: i64, %n: i64) -> (i64, i64) {
+  %k = arith.index_cast %i : i64 to index
+  %d = tensor.dim %x, %k : tensor<?x3xf64>
+  %r = arith.index_cast %d : index to i64
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %end = arith.index_cast %n : i64 to index
+  %s = scf.for %j = %c0 to %end step %c1 iter_args(%a = %c0) -> index {
+    %which = arith.andi %a, %c1 : index
+    %e = tensor.dim %x, %which : tensor<?x3xf64>
+    %b = arith.addi %a, %e : index
+    scf.yield %b : index
+  }
+  %t = arith.index_cast %s : index to i64
+  return %r, %t : i64, i64
+})");
+  const Operand x = Operand::Of<double>({2, 3}, Numbers<double>(6));
+  const auto number = [](int64_t value) { return Operand::Of<int64_t>({}, {value}); };
+  // So many that 8 bytes of stack in each iteration were too much.
+  const auto results = object.Results({x, number(0), number(4000000)});
+  EXPECT_EQ(results[0].As<int64_t>()[0], 2);
+  EXPECT_EQ(results[1].As<int64_t>()[0], 8000000);
+  EXPECT_EQ(object.Results({x, number(1), number(0)})[0].As<int64_t>()[0], 3);
+  Call call;
+  for (const int64_t index : {2, 100, -1}) {
+    EXPECT_EQ(object.Run(call, {x, number(index), number(0)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+    EXPECT_STREQ(call.context.error.operation, "tensor.dim");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::fragment

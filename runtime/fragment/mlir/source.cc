@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/fragment/mlir/text_bounds.h"
 #include "runtime/fragment/mlir/types.h"
@@ -39,13 +40,25 @@ mlir::LogicalResult CheckTypes(mlir::Operation* op, Errors& errors) {
   return mlir::success();
 }
 
-// Attributes of other dialects, which passes and the code generator would obey.
+// Attributes that are not part of an operation, nor ours: passes and the code generator would obey
+// them, and take them for what a compiler has proved.
 void RemoveForeignAttributes(mlir::Operation* op) {
   llvm::SmallVector<mlir::StringAttr> foreign;
-  for (const mlir::NamedAttribute attribute : op->getDiscardableAttrs()) {
-    if (attribute.getName().getValue().contains('.')) foreign.push_back(attribute.getName());
-  }
+  for (const mlir::NamedAttribute attribute : op->getDiscardableAttrs())
+    foreign.push_back(attribute.getName());
   for (const mlir::StringAttr name : foreign) op->removeDiscardableAttr(name);
+  auto function = mlir::dyn_cast<mlir::func::FuncOp>(op);
+  if (!function) return;
+  function.removeResAttrsAttr();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    llvm::SmallVector<mlir::NamedAttribute> ours;
+    for (const mlir::NamedAttribute attribute :
+         mlir::function_interface_impl::getArgAttrs(function, i)) {
+      if (attribute.getName() == kOffsetAttribute || attribute.getName() == kGlobalSizeAttribute)
+        ours.push_back(attribute);
+    }
+    function.setArgAttrs(i, ours);
+  }
 }
 
 mlir::LogicalResult CheckOperation(mlir::Operation* op, Errors& errors) {
@@ -159,6 +172,9 @@ mlir::func::FuncOp CheckSource(mlir::ModuleOp module, Errors& errors) {
   const mlir::WalkResult walked = function->walk<mlir::WalkOrder::PreOrder>(
       [&](mlir::Operation* op) { return mlir::WalkResult(CheckOperation(op, errors)); });
   if (walked.wasInterrupted()) return nullptr;
+  RemoveForeignAttributes(module);
+  // What was verified may have leaned on an attribute that is gone.
+  if (failed(mlir::verify(module))) return nullptr;
   if (!function.getBody().hasOneBlock()) {
     (void)errors.Refuse(function, StatusCode::kUnimplemented,
                         "branches between blocks are not supported: use scf.if");

@@ -29,7 +29,7 @@ mlir::OwningOpRef<mlir::ModuleOp> ParseSource(const Request& request, mlir::MLIR
                                               Errors& errors);
 
 // The module's one function, if there is exactly one and all in it is supported; null after an
-// error. Attributes that would reach the code generator are removed.
+// error. Attributes that are neither part of an operation nor ours are removed.
 mlir::func::FuncOp CheckSource(mlir::ModuleOp module, Errors& errors);
 
 // Fills in the signature, but for what can be told of results' sizes (sizes.h).

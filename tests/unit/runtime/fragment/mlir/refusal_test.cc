@@ -79,6 +79,18 @@ func.func @f(%x: tensor<?xf64>, %o: tensor<?xf64>) -> tensor<?xf64> {
   }
 }
 
+TEST(FragmentRefusalTest, AttributesOfOthersAreNotObeyed) {
+  FragmentObject object(R"(module attributes {llvm.data_layout = "p:16:16"} {
+  func.func @f(%x: tensor<?xf64> {bufferization.buffer_layout = affine_map<(d0) -> (d0 * 1000000)>})
+      -> (tensor<?xf64> {llvm.noundef}) attributes {passthrough = ["naked", "noinline"], llvm.linkage = 4} {
+    %z = arith.addf %x, %x {passthrough = ["naked"]} : tensor<?xf64>
+    return %z : tensor<?xf64>
+  }
+})");
+  EXPECT_EQ(object.Results({Operand::Of<double>({3}, {1, 2, 3})})[0].As<double>(),
+            (std::vector<double>{2, 4, 6}));
+}
+
 TEST(FragmentRefusalTest, ModulesThatAreNotOneFunction) {
   ExpectRefused(
       "func.func @f(%x: f64) -> f64 {\n  return %x : f64\n}\nfunc.func @g(%x: f64) -> f64 {\n  "

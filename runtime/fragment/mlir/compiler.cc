@@ -15,6 +15,7 @@
 #include "runtime/fragment/mlir/source.h"
 #include "runtime/fragment/mlir/tensors.h"
 #include "runtime/fragment/mlir/text_bounds.h"
+#include "runtime/fragment/mlir/undefined.h"
 
 namespace lockstep::fragment {
 namespace {
@@ -102,7 +103,8 @@ class Compilation {
     }
     ReplaceAsserts(*module_);
     stage_ = "lowering to LLVM";
-    if (failed(LowerToLlvm(*module_, errors_)) || failed(AddGuards(*module_, names_, errors_))) {
+    if (failed(LowerToLlvm(*module_, errors_)) || failed(DefineAll(*module_)) ||
+        failed(AddGuards(*module_, names_, errors_))) {
       return mlir::failure();
     }
     AddEntries(*module_, compute_, sizes_);

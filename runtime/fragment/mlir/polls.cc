@@ -21,11 +21,27 @@ void PollAtBegin(mlir::Block& block, mlir::Location location) {
 // Of a loop that was cut.
 constexpr char kChunkAttribute[] = "lockstep.chunk";
 
+// No index may wrap around: the loop would begin once more, and this time without an end.
+constexpr int64_t kMaxEnd = int64_t{1} << 62;
+void CheckEnds(mlir::OpBuilder& builder, mlir::scf::ForOp loop) {
+  const mlir::Location location = loop.getLoc();
+  const auto number = [&](int64_t value) {
+    return builder.create<mlir::arith::ConstantIndexOp>(location, value);
+  };
+  const mlir::Value begins = builder.create<mlir::arith::CmpIOp>(
+      location, mlir::arith::CmpIPredicate::sge, loop.getLowerBound(), number(-kMaxEnd));
+  const mlir::Value ends = builder.create<mlir::arith::CmpIOp>(
+      location, mlir::arith::CmpIPredicate::sle, loop.getUpperBound(), number(kMaxEnd));
+  const mlir::Value both = builder.create<mlir::arith::AndIOp>(location, begins, ends);
+  builder.create<mlir::cf::AssertOp>(location, both, kOutOfBoundsMessage);
+}
+
 // for (i = begin; i < end; i += step * chunk) { poll; for (j = i; j < min(i + step * chunk, end); j
 // += step) body }
 void CutIntoChunks(mlir::scf::ForOp loop, int64_t step, int64_t chunk) {
   mlir::OpBuilder builder(loop);
   const mlir::Location location = loop.getLoc();
+  CheckEnds(builder, loop);
   const mlir::Value stride = builder.create<mlir::arith::ConstantIndexOp>(location, step * chunk);
   auto outer = builder.create<mlir::scf::ForOp>(location, loop.getLowerBound(),
                                                 loop.getUpperBound(), stride, loop.getInitArgs());
@@ -60,7 +76,7 @@ int64_t WorkOf(mlir::Operation* op) {
     const std::optional<int64_t> step = mlir::getConstantIntValue(loop.getStep());
     const bool is_index = loop.getInductionVar().getType().isIndex();
     const bool steps = step.has_value() && *step > 0 && *step < (1 << 20);
-    if (begin.has_value() && end.has_value() && steps && *begin >= 0) {
+    if (begin.has_value() && end.has_value() && steps && *begin >= 0 && *end <= kMaxEnd) {
       const int64_t iterations = *end <= *begin ? 0 : (*end - *begin - 1) / *step + 1;
       if (iterations <= kWorkBetweenPolls / work) return iterations * work;
     }
@@ -89,9 +105,26 @@ int64_t WorkOf(mlir::Operation* op) {
 }
 
 int64_t WorkOf(mlir::Block& block) {
+  int64_t most = 0;
   int64_t work = 1;
-  for (mlir::Operation& op : llvm::make_early_inc_range(block)) work += WorkOf(&op);
-  return work;
+  for (mlir::Operation& op : llvm::make_early_inc_range(block)) {
+    mlir::Operation* const previous = op.getPrevNode();
+    const int64_t more = WorkOf(&op);
+    if (work + more > kWorkBetweenPolls) {
+      // Before `op`, which is somewhere else now if it was cut.
+      if (previous == nullptr) {
+        PollAtBegin(block, op.getLoc());
+      } else {
+        mlir::OpBuilder builder(op.getContext());
+        builder.setInsertionPointAfter(previous);
+        CallPlaceholder(builder, op.getLoc(), kPoll, {}, {});
+      }
+      most = std::max(most, work);
+      work = 0;
+    }
+    work += more;
+  }
+  return std::max(most, work);
 }
 
 }  // namespace

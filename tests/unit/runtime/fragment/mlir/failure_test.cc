@@ -127,6 +127,50 @@ TEST(FragmentFailureTest, LongLoopsPollBetweenChunks) {
   EXPECT_EQ(results[0].As<double>()[0], 3 * 100000.0 * 100001 / 2);
 }
 
+TEST(FragmentFailureTest, ManyShortLoopsArePolledTogether) {
+  // None of them is long enough for a poll of its own.
+  std::string text = R"(func.func @f(%x0: f64) -> f64 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant 200000 : index
+)";
+  constexpr int kLoops = 12;
+  for (int i = 0; i < kLoops; ++i) {
+    const std::string before = "%x" + std::to_string(i);
+    text += "  %x" + std::to_string(i + 1) +
+            " = scf.for %i = %c0 to %n step %c1 iter_args(%a = " + before +
+            ") -> f64 {\n    %b = math.sin %a : f64\n    scf.yield %b : f64\n  }\n";
+  }
+  FragmentObject object(text + "  return %x" + std::to_string(kLoops) + " : f64\n}");
+  Call call;
+  call.abort = 1;
+  EXPECT_EQ(object.Run(call, {Operand::Of<double>({}, {1})}), LOCKSTEP_FRAGMENT_ABORTED);
+}
+
+TEST(FragmentFailureTest, LoopsToTheLargestIndexDoNotBeginAgain) {
+  FragmentObject object(R"(func.func @f(%b: i64, %e: i64) -> i64 {
+  %c3 = arith.constant 3 : index
+  %begin = arith.index_cast %b : i64 to index
+  %end = arith.index_cast %e : i64 to index
+  %one = arith.constant 1 : i64
+  %r = scf.for %i = %begin to %end step %c3 iter_args(%a = %b) -> i64 {
+    %u = arith.index_cast %i : index to i64
+    %v = arith.xori %a, %u : i64
+    scf.yield %v : i64
+  }
+  return %r : i64
+})");
+  Call call;
+  const auto run = [&](int64_t begin, int64_t end) {
+    return object.Run(call, {Operand::Of<int64_t>({}, {begin}), Operand::Of<int64_t>({}, {end})});
+  };
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(run(kMax - 10, kMax), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(call.context.error.line, 6u);
+  ASSERT_EQ(run(-6, 1), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(object.results[0].As<int64_t>()[0], -6 ^ -6 ^ -3 ^ 0);
+}
+
 constexpr char kNeedsMemory[] = R"(func.func @two_steps(%x: tensor<?xf64>, %n: i64) -> f64 {
   %zero = arith.constant 0.0 : f64
   %c0 = arith.constant 0 : index
@@ -226,11 +270,12 @@ TEST(FragmentFailureTest, IndicesThatFallStayInsideToo) {
   // From 0 to 6 for 4 by 4, and 3 at both of the loops' ends.
   FragmentObject object(
       R"(#index = affine_map<(d0, d1) -> (d0 - d1 + 3)>
+#wheel = affine_map<(d0, d1) -> ((d0 * 3 + d1) mod 7)>
 #whole = affine_map<(d0, d1) -> (d0, d1)>
 func.func @f(%x: tensor<?xf64>, %y: tensor<?x?xf64>, %o: tensor<?xf64>) -> (tensor<?x?xf64>, tensor<?xf64>) {
-  %r = linalg.generic {indexing_maps = [#index, #whole], iterator_types = ["parallel", "parallel"]}
-      ins(%x : tensor<?xf64>) outs(%y : tensor<?x?xf64>) {
-    ^bb0(%a: f64, %b: f64):
+  %r = linalg.generic {indexing_maps = [#index, #wheel, #whole], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %x : tensor<?xf64>, tensor<?xf64>) outs(%y : tensor<?x?xf64>) {
+    ^bb0(%a: f64, %w: f64, %b: f64):
       linalg.yield %a : f64
   } -> tensor<?x?xf64>
   %s = linalg.generic {indexing_maps = [#whole, #index], iterator_types = ["reduction", "reduction"]}
@@ -251,9 +296,9 @@ func.func @f(%x: tensor<?xf64>, %y: tensor<?x?xf64>, %o: tensor<?xf64>) -> (tens
   EXPECT_EQ(results[1].As<double>(), std::vector<double>(7, 2));
   Call call;
   EXPECT_EQ(object.Run(call, {zeros(6), y, zeros(7)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
-  EXPECT_EQ(call.context.error.line, 4u);
+  EXPECT_EQ(call.context.error.line, 5u);
   EXPECT_EQ(object.Run(call, {x, y, zeros(6)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
-  EXPECT_EQ(call.context.error.line, 9u);
+  EXPECT_EQ(call.context.error.line, 10u);
   // The least is -1.
   EXPECT_EQ(object.Run(call, {x, Operand::Of<double>({3, 5}, std::vector<double>(15)), zeros(7)}),
             LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
@@ -277,7 +322,7 @@ TEST(FragmentFailureTest, NewShapesHaveAsManyElementsAsOldOnes) {
   EXPECT_EQ(run(four, {-2, -2}), LOCKSTEP_FRAGMENT_NEGATIVE_SIZE);
   // As numbers of 64 bits, 2^32 * 2^32 is 0.
   const int64_t large = int64_t{1} << 32;
-  EXPECT_EQ(run(Operand::Of<double>({0}, {}), {large, large}), LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
+  EXPECT_EQ(run(Operand::Of<double>({0}, {}), {large, large}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
 }
 
 TEST(FragmentFailureTest, SizesThatDependOnContentsAreTheCallersToKnow) {

@@ -92,7 +92,7 @@ void CheckExpansion(mlir::memref::ExpandShapeOp op) {
     for (const int64_t dimension : groups[d]) {
       const Value extent = check.Materialize(shape[dimension]);
       check.RequireNotNegative(extent);
-      product = check.RequiredProduct(product, extent);
+      product = check.RequiredProduct(product, extent, kOutOfBoundsMessage);
     }
     check.Require(check.Compare(Predicate::eq, product, check.Extent(op.getSrc(), d)),
                   kOutOfBoundsMessage);
@@ -105,7 +105,7 @@ void CheckReshape(mlir::memref::ReshapeOp op) {
   Value before = check.Index(1);
   const auto source = mlir::cast<mlir::MemRefType>(op.getSource().getType());
   for (unsigned d = 0; d < source.getRank(); ++d)
-    before = check.RequiredProduct(before, check.Extent(op.getSource(), d));
+    before = check.Mul(before, check.Extent(op.getSource(), d));
   Value after = check.Index(1);
   const auto result = mlir::cast<mlir::MemRefType>(op.getType());
   for (unsigned d = 0; d < result.getRank(); ++d) {
@@ -120,7 +120,7 @@ void CheckReshape(mlir::memref::ReshapeOp op) {
       check.Require(check.Compare(Predicate::eq, extent, check.Index(result.getDimSize(d))),
                     kOutOfBoundsMessage);
     }
-    after = check.RequiredProduct(after, extent);
+    after = check.RequiredProduct(after, extent, kOutOfBoundsMessage);
   }
   check.Require(check.Compare(Predicate::eq, before, after), kOutOfBoundsMessage);
 }
@@ -204,7 +204,7 @@ void CheckAllocations(mlir::func::FuncOp function) {
     Value bytes = check.Index(static_bytes);
     for (const Value extent : alloc.getDynamicSizes()) {
       check.RequireNotNegative(extent);
-      bytes = check.RequiredProduct(bytes, extent);
+      bytes = check.RequiredProduct(bytes, extent, kTooLargeMessage);
     }
   });
 }

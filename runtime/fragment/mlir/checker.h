@@ -54,11 +54,11 @@ class Checker {
   void RequireNotNegative(mlir::Value size) {
     Require(Compare(Predicate::sge, size, Index(0)), kNegativeSizeMessage);
   }
-  // The product of two sizes that are not negative, which must be at most 2^62.
-  mlir::Value RequiredProduct(mlir::Value a, mlir::Value b) {
+  // The product of two sizes that are not negative. Fails with `message` unless it is at most 2^62.
+  mlir::Value RequiredProduct(mlir::Value a, mlir::Value b, const char* message) {
     auto product = builder_.create<mlir::arith::MulUIExtendedOp>(location_, a, b);
-    Require(Compare(Predicate::eq, product.getHigh(), Index(0)), kTooLargeMessage);
-    Require(Compare(Predicate::ule, product.getLow(), Index(int64_t{1} << 62)), kTooLargeMessage);
+    Require(Compare(Predicate::eq, product.getHigh(), Index(0)), message);
+    Require(Compare(Predicate::ule, product.getLow(), Index(int64_t{1} << 62)), message);
     return product.getLow();
   }
 

@@ -20,6 +20,7 @@
 #include "mlir/Dialect/SCF/Transforms/BufferDeallocationOpInterfaceImpl.h"
 #include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/SCF/Transforms/Passes.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/SubsetInsertionOpInterfaceImpl.h"
@@ -70,6 +71,21 @@ void PutSmallBuffersOnStack(mlir::func::FuncOp function) {
   }
 }
 
+// MLIR finds out the extents of an expanded dimension anew, and can do so if all but one are known.
+mlir::LogicalResult CheckExpandedShapes(mlir::ModuleOp module) {
+  const mlir::WalkResult walked =
+      module->walk([](mlir::tensor::ExpandShapeOp op) -> mlir::WalkResult {
+        for (const auto& group : op.getReassociationIndices()) {
+          const auto is_open = [&](int64_t d) { return op.getResultType().isDynamicDim(d); };
+          if (llvm::count_if(group, is_open) > 1)
+            return op.emitOpError(
+                "of one dimension to more than one of open size is not supported");
+        }
+        return mlir::success();
+      });
+  return mlir::failure(walked.wasInterrupted());
+}
+
 // memref.copy may become a call of a library of MLIR's: a loop of linalg does the same.
 void CopyByLinalg(mlir::ModuleOp module) {
   llvm::SmallVector<mlir::memref::CopyOp> copies;
@@ -100,6 +116,7 @@ void RegisterBufferDialects(mlir::DialectRegistry& registry) {
 }
 
 mlir::LogicalResult Bufferize(mlir::ModuleOp module) {
+  if (failed(CheckExpandedShapes(module))) return mlir::failure();
   mlir::PassManager bufferize(module.getContext());
   bufferize.addPass(bufferization::createEmptyTensorEliminationPass());
   bufferization::OneShotBufferizationOptions options;

@@ -79,6 +79,20 @@ func.func @f(%x: tensor<?xf64>, %o: tensor<?xf64>) -> tensor<?xf64> {
   }
 }
 
+TEST(FragmentRefusalTest, OperationsThatNobodyCanCheck) {
+  ExpectRefused(
+      "func.func @f(%x: tensor<?xf64>, %n: index {lockstep.offset = array<i64: 0, 0>}) -> "
+      "tensor<?x?xf64> {\n"
+      "  %y = tensor.expand_shape %x [[0, 1]] output_shape [%n, %n] : tensor<?xf64> into "
+      "tensor<?x?xf64>\n  return %y : tensor<?x?xf64>\n}",
+      StatusCode::kUnimplemented, 2, 8, "tensor.expand_shape", "more than one of open size");
+  ExpectRefused(
+      "func.func @f(%x: tensor<4x4xf64>, %o: tensor<4x4xf64>) -> tensor<4x4xf64> {\n"
+      "  %y = linalg.softmax dimension(1) ins(%x : tensor<4x4xf64>) outs(%o : tensor<4x4xf64>) -> "
+      "tensor<4x4xf64>\n  return %y : tensor<4x4xf64>\n}",
+      StatusCode::kUnimplemented, 2, 8, "linalg.softmax", "is not supported");
+}
+
 TEST(FragmentRefusalTest, AttributesOfOthersAreNotObeyed) {
   FragmentObject object(R"(module attributes {llvm.data_layout = "p:16:16"} {
   func.func @f(%x: tensor<?xf64> {bufferization.buffer_layout = affine_map<(d0) -> (d0 * 1000000)>})

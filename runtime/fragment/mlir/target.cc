@@ -1,3 +1,10 @@
+#include <elf.h>
+#include <link.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -10,13 +17,40 @@
 namespace lockstep::fragment {
 namespace {
 
-// Changes with every change of what is compiled to what.
-constexpr int kVersion = 2;
+// The build id that the linker gave this program (a hash of all that is in it), in hexadecimal.
+// Another compiler makes other objects, so that those of an older one in a cache are not for it.
+std::string BuildId() {
+  std::string id;
+  const auto read = [](dl_phdr_info* program, size_t /*size*/, void* result) {
+    for (int i = 0; i < program->dlpi_phnum; ++i) {
+      const auto& segment = program->dlpi_phdr[i];
+      if (segment.p_type != PT_NOTE) continue;
+      const char* note = reinterpret_cast<const char*>(program->dlpi_addr + segment.p_vaddr);
+      const char* const end = note + segment.p_memsz;
+      while (note + sizeof(ElfW(Nhdr)) <= end) {
+        ElfW(Nhdr) header;
+        std::memcpy(&header, note, sizeof(header));
+        const auto padded = [](size_t size) { return (size + 3) / 4 * 4; };
+        const char* const name = note + sizeof(header);
+        const char* const content = name + padded(header.n_namesz);
+        if (header.n_type == NT_GNU_BUILD_ID &&
+            std::string_view(name, header.n_namesz) == std::string_view("GNU\0", 4)) {
+          *static_cast<std::string*>(result) =
+              llvm::toHex(llvm::StringRef(content, header.n_descsz), /*LowerCase=*/true);
+        }
+        note = content + padded(header.n_descsz);
+      }
+    }
+    return 1;  // The program is the first; its libraries have ids of their own.
+  };
+  dl_iterate_phdr(read, &id);
+  return id;
+}
 
 }  // namespace
 
 std::string CompilerVersion() {
-  return "lockstep-compiler " + std::to_string(kVersion) + ", LLVM " LLVM_VERSION_STRING;
+  return "lockstep-compiler " + BuildId() + ", LLVM " LLVM_VERSION_STRING;
 }
 
 Target HostTarget() {

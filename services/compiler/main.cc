@@ -1,4 +1,5 @@
 // lockstep-compiler: compiles one fragment, in a process that can do nothing else.
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -62,12 +63,37 @@ StatusOr<std::string> Answer(const fragment::Target& host) {
   return Encode(fragment::Compile(decoded->request, decoded->target), decoded->target);
 }
 
+// Says what it was about when MLIR or LLVM crashed, and lets the signal end it. Async-signal-safe.
+void OnCrash(int /*signal*/) {
+  char text[128] = "lockstep-compiler: MLIR or LLVM has met what it did not expect, while ";
+  std::strncat(text, fragment::CurrentStage(), sizeof(text) - std::strlen(text) - 2);
+  std::strcat(text, "\n");
+  // Where this cannot be written, the signal has to tell enough.
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
+}
+
+void ExplainCrashes() {
+  // Of its own: what ran out may be the stack.
+  static char stack[size_t{64} << 10];
+  stack_t place{};
+  place.ss_sp = stack;
+  place.ss_size = sizeof(stack);
+  sigaltstack(&place, nullptr);
+  struct sigaction action {};
+  action.sa_handler = OnCrash;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+    sigaction(signal, &action, nullptr);
+}
+
 int Run(const Limits& limits) {
+  ExplainCrashes();
   // What is only to be had from files comes first.
   const fragment::Target host = fragment::HostTarget();
   if (const Status status = fragment::PrepareLinking(); !status.ok()) return Fail(status);
   std::set_new_handler([] {
     std::fputs("lockstep-compiler: the memory limit is reached\n", stderr);
+    signal(SIGABRT, SIG_DFL);
     std::abort();
   });
   if (const Status status = ApplyLimits(limits); !status.ok()) return Fail(status);

@@ -30,6 +30,9 @@ mlir::DialectRegistry MakeRegistry() {
   return registry;
 }
 
+// Read where a signal has ended one.
+const char* volatile current_stage = "reading the request";
+
 // The steps of one compilation; each fails with an error in `errors`.
 class Compilation {
  public:
@@ -61,7 +64,7 @@ class Compilation {
 
  private:
   mlir::LogicalResult ReadSource(Answer& answer) {
-    stage_ = "parsing";
+    Enter("parsing");
     // Not only what the text names: every step uses some of them.
     context_.loadAllAvailableDialects();
     module_ = ParseSource(request_, &context_, errors_);
@@ -79,7 +82,7 @@ class Compilation {
   }
 
   mlir::LogicalResult MakeFunctions(const Answer& answer) {
-    stage_ = "optimising tensors";
+    Enter("optimising tensors");
     compute_.parameters = ParametersOf(function_);
     sizes_.parameters = compute_.parameters;
     sizes_.parameters.push_back({Parameter::Kind::kSizes});
@@ -91,18 +94,18 @@ class Compilation {
   }
 
   mlir::LogicalResult Lower() {
-    stage_ = "giving tensors memory";
+    Enter("giving tensors memory");
     if (failed(Bufferize(*module_))) return mlir::failure();
     compute_.types = ArgumentTypes(kComputeFunction);
     sizes_.types = ArgumentTypes(kSizesFunction);
-    stage_ = "making loops";
+    Enter("making loops");
     if (failed(LowerToLoops(*module_, request_.blas_threshold))) return mlir::failure();
     for (auto function : module_->getOps<mlir::func::FuncOp>()) {
       if (function.getSymName() == kComputeFunction || function->hasAttr(kApartAttribute))
         AddPolls(function);
     }
     ReplaceAsserts(*module_);
-    stage_ = "lowering to LLVM";
+    Enter("lowering to LLVM");
     if (failed(LowerToLlvm(*module_, errors_)) || failed(DefineAll(*module_)) ||
         failed(AddGuards(*module_, names_, errors_))) {
       return mlir::failure();
@@ -112,7 +115,7 @@ class Compilation {
   }
 
   StatusOr<std::string> MakeObject() {
-    stage_ = "generating code";
+    Enter("generating code");
     errors_.set_code(StatusCode::kInternal);
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string object, GenerateObject(*module_, target_));
     LOCKSTEP_ASSIGN_OR_RETURN(std::string shared, LinkShared(object));
@@ -128,6 +131,11 @@ class Compilation {
     return llvm::to_vector(module_->lookupSymbol<mlir::func::FuncOp>(function).getArgumentTypes());
   }
 
+  void Enter(const char* stage) {
+    stage_ = stage;
+    current_stage = stage;
+  }
+
   const Request& request_;
   const Target& target_;
   mlir::MLIRContext context_;
@@ -141,6 +149,8 @@ class Compilation {
 };
 
 }  // namespace
+
+const char* CurrentStage() { return current_stage; }
 
 Answer Compile(const Request& request, const Target& target) {
   if (std::optional<Failure> failure = CheckTextBounds(request.fragment); failure.has_value()) {

@@ -76,4 +76,7 @@ Status PrepareLinking();
 // global state, and uses standard output.
 Answer Compile(const Request& request, const Target& target);
 
+// What Compile() is about, or was last: "parsing". For a message about a crash: async-signal-safe.
+const char* CurrentStage();
+
 }  // namespace lockstep::fragment

@@ -21,10 +21,19 @@ using mlir::Value;
 // Of a body's loop; it stays with it through other passes.
 constexpr char kDividedAttribute[] = "lockstep.divided";
 
-// Operations that are worth another thread: some hundred microseconds.
+// Operations that are worth another thread: about a hundred microseconds.
 constexpr double kWorkForThreads = 1 << 18;
 // A loop of fewer iterations is not divided, if that is known.
 constexpr int64_t kFewIterations = 16;
+
+// Operations of one iteration; one of math counts for several.
+double WorkOfIteration(mlir::Block& body) {
+  constexpr double kOfMath = 16;
+  double work = 0;
+  for (mlir::Operation& op : body)
+    work += op.getName().getDialectNamespace() == "math" ? kOfMath : 1;
+  return work;
+}
 
 // The first loop whose iterations write to elements of their own, and are not known to be few.
 std::optional<unsigned> LoopToDivide(linalg::LinalgOp op) {
@@ -190,7 +199,7 @@ mlir::LogicalResult MakeLoops(mlir::ModuleOp module, mlir::func::FuncOp function
   int bodies = 0;
   for (linalg::LinalgOp op : ops) {
     std::optional<unsigned> divided = LoopToDivide(op);
-    const auto work = static_cast<double>(op->getRegion(0).front().getOperations().size());
+    const double work = WorkOfIteration(op->getRegion(0).front());
     if (!IsWorthDividing(op.getStaticLoopRanges(), work) ||
         op->getParentOfType<mlir::func::FuncOp>() != function ||
         op->getParentOfType<mlir::scf::ForallOp>() || op->getParentOfType<mlir::scf::ParallelOp>())

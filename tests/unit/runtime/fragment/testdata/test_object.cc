@@ -20,6 +20,7 @@ enum Mode : int64_t {
   kAllocateAndRelease = 6,  // the same, ten times
   kDouble = 7,              // twice each element
   kPlaces = 8,              // where each element lies in the whole tensor
+  kThreads = 9,             // whether it has threads; each element allocates on one of them
   // From here on: a result of so many elements, of which the last is written.
   kManyElements = 1'000'000,
 };
@@ -27,6 +28,16 @@ enum Mode : int64_t {
 int32_t Fail(LockstepFragmentContext* context, const char* operation, int32_t code) {
   context->error = {operation, 3, 10};
   return code;
+}
+
+int32_t AllocateForEach(LockstepFragmentContext* context, const void* /*frame*/, int64_t begin,
+                        int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    void* const memory = context->allocate(context, 1);
+    if (memory == nullptr) return Fail(context, "tensor.empty", LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
+    context->release(context, memory);
+  }
+  return LOCKSTEP_FRAGMENT_OK;
 }
 
 }  // namespace
@@ -67,6 +78,11 @@ extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_
     case kVariantNumber:
       *result = static_cast<double>(kVariant);
       return LOCKSTEP_FRAGMENT_OK;
+    case kThreads:
+      *result = context->parallel != nullptr ? 1 : 0;
+      return context->parallel != nullptr
+                 ? context->parallel(context, &AllocateForEach, nullptr, count, 1)
+                 : AllocateForEach(context, nullptr, 0, count);
     case kDouble:
       for (int64_t i = 0; i < count; ++i) result[i] = 2 * values[i];
       return LOCKSTEP_FRAGMENT_OK;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ enum Mode : int64_t {
   kUnknownCode = 4,
   kVariantNumber = 5,
   kAllocateAndRelease = 6,
+  kThreads = 9,
 };
 
 fragment::Compiled Compiled(const std::string& object, bool sizes_known = true) {
@@ -78,7 +80,7 @@ class LoadedObjectTest : public testing::Test {
     const LockstepFragmentTensor result{&result_, &one, nullptr, nullptr};
     return object.Run(arguments.tensors, {&result, 1}, Resources());
   }
-  CallResources Resources() const { return {*memory_, 1000, &abort_}; }
+  CallResources Resources() const { return {*memory_, 1000, &abort_, nullptr, threads_.get()}; }
   static std::shared_ptr<const LoadedObject> MustLoad(const std::string& object) {
     auto loaded = LoadedObject::Load(Compiled(object));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
@@ -91,7 +93,17 @@ class LoadedObjectTest : public testing::Test {
   const std::shared_ptr<tensor::Allocator> memory_ = tensor::NewHeapAllocator();
   int32_t abort_ = 0;
   double result_ = -1;
+  std::unique_ptr<fragment::LoopThreads> threads_;
 };
+
+TEST_F(LoadedObjectTest, LoopsHaveTheThreadsThatACallIsGiven) {
+  const auto object = MustLoad(TestObject());
+  EXPECT_TRUE(Run(*object, kThreads, 100).ok());
+  EXPECT_EQ(result_, 0);
+  threads_ = std::make_unique<fragment::LoopThreads>(3);
+  EXPECT_TRUE(Run(*object, kThreads, 10'000).ok());
+  EXPECT_EQ(result_, 1);
+}
 
 TEST_F(LoadedObjectTest, Computes) {
   const auto object = MustLoad(TestObject());

@@ -1,5 +1,6 @@
 @0x8e90d08565c5cca0;
-# What the program lockstep-compiler is asked, and what it answers.
+# What the program lockstep-compiler is asked, and what it answers. lockstep-cuda-compiler, which takes CUDA C++ and no
+# MLIR, is asked and answers likewise.
 #
 # One process compiles one fragment. It reads one CompileRequest from its standard input, to the end of the input,
 # writes one CompileAnswer to its standard output, and ends with exit code 0, also where the answer is a failure. Both
@@ -42,7 +43,7 @@ struct FragmentResult {
 
 struct CompileRequest {
   fragment @0 :Data;
-  # MLIR: text, or bytecode (which begins with "ML\xefR").
+  # MLIR: text, or bytecode (which begins with "ML\xefR"). Or CUDA C++.
   name @1 :Text;
   # What messages call it: a file's name.
   want @2 :Want;
@@ -59,6 +60,9 @@ struct CompileRequest {
   # Matrix products of at least so many multiplications (m * n * k) go to the caller's BLAS, if it has one.
   maxObjectBytes @7 :UInt64 = 67108864;
   # A larger object is refused.
+  entry @8 :Text;
+  # Of CUDA C++: its kernel, as C++ calls it. `argumentTypes`, `processor`, `features` and `blasThreshold` mean nothing
+  # there: extents stay open, and the command line says which GPU it is for.
 
   enum Want {
     signature @0;
@@ -102,8 +106,10 @@ struct CompileAnswer {
     results @2 :List(FragmentResult);
     object @3 :Data;
     # A shared object with the entries that runtime/fragment/abi.h names. It needs the C library, its libm and libmvec,
-    # and nothing else. Empty unless it was wanted.
+    # and nothing else. Empty unless it was wanted. Of CUDA C++: an image for cuModuleLoadData().
     abiVersion @4 :UInt32;
     # LOCKSTEP_FRAGMENT_ABI_VERSION of what it was compiled for.
+    entry @5 :Text;
+    # Of CUDA C++: what the kernel is called in the image.
   }
 }

@@ -60,6 +60,7 @@ StatusOr<Compiled> ReadSuccess(wire::CompileAnswer::Reader answer) {
   }
   const auto* const bytes = reinterpret_cast<const std::byte*>(object.begin());
   compiled.object.assign(bytes, bytes + object.size());
+  compiled.entry = ReadText(success.getEntry());
   return compiled;
 }
 
@@ -81,14 +82,15 @@ StatusOr<CompilerAnswer> ReadAnswer(wire::CompileAnswer::Reader reader, const st
 }  // namespace
 
 StatusOr<std::string> EncodeRequest(const CompileWork& work, Want want) {
-  if (work.fragment.kind() != Kind::kMlir) {
-    return Unimplemented("the compiler takes MLIR, and a fragment is ", Name(work.fragment.kind()));
+  if (work.fragment.kind() == Kind::kFunction) {
+    return Unimplemented("a module's function is not compiled");
   }
   capnp::MallocMessageBuilder message;
   auto request = message.initRoot<wire::CompileRequest>();
   const std::string& source = work.fragment.source();
   request.setFragment({reinterpret_cast<const kj::byte*>(source.data()), source.size()});
   request.setName(work.fragment.name());
+  request.setEntry(work.fragment.entry());
   request.setWant(want == Want::kObject ? wire::CompileRequest::Want::OBJECT
                                         : wire::CompileRequest::Want::SIGNATURE);
   auto types = request.initArgumentTypes(static_cast<unsigned>(work.types.size()));

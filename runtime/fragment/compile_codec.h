@@ -20,14 +20,18 @@ inline constexpr size_t kMaxAnswerBytes = kMaxObjectBytes + (size_t{1} << 20);
 
 enum class Want : uint8_t { kSignature, kObject };
 
-// A request for the machine that the compiler runs on. kUnimplemented: the fragment is not MLIR.
+// A request for the machine that the compiler runs on. kUnimplemented: the fragment is neither MLIR
+// nor CUDA C++.
 StatusOr<std::string> EncodeRequest(const CompileWork& work, Want want);
 
 // What a compiler has made of a fragment.
 struct Compiled {
   CompilerIdentity compiler;
   Signature signature;
-  std::vector<std::byte> object;  // a shared object; empty if only the signature was asked for
+  // A shared object, or, of CUDA C++, an image for the GPU; empty if only the signature was asked
+  // for.
+  std::vector<std::byte> object;
+  std::string entry = {};  // what the kernel is called in the image
 };
 
 struct CompilerAnswer {

@@ -188,9 +188,12 @@ std::string LastWords(const std::string& words) {
   return "; it said last: " + words.substr(0, end + 1);
 }
 
-Status NotAvailable(const Status& why) {
-  return FailedPrecondition("fragments are not available: ", Message(why),
-                            "; install the package with the fragment compiler, or say where it is");
+Status NotAvailable(Kind language, const Status& why) {
+  return FailedPrecondition(language == Kind::kCuda ? "fragments of CUDA source" : "fragments",
+                            " are not available: ", Message(why), "; install ",
+                            language == Kind::kCuda ? "that compiler and NVRTC"
+                                                    : "the package with the fragment compiler",
+                            ", or say where it is");
 }
 
 }  // namespace
@@ -198,11 +201,15 @@ Status NotAvailable(const Status& why) {
 StatusOr<CompilerProgram> CompilerProgram::Find(CompilerOptions options) {
   if (options.program.empty()) {
     StatusOr<std::string> found =
-        FindProgram("lockstep-compiler", "LOCKSTEP_COMPILER", "services/compiler");
-    if (!found.ok()) return NotAvailable(found.status());
+        options.language == Kind::kCuda
+            ? FindProgram("lockstep-cuda-compiler", "LOCKSTEP_CUDA_COMPILER",
+                          "services/compiler/cuda")
+            : FindProgram("lockstep-compiler", "LOCKSTEP_COMPILER", "services/compiler");
+    if (!found.ok()) return NotAvailable(options.language, found.status());
     options.program = *std::move(found);
   } else if (access(options.program.c_str(), X_OK) != 0) {
-    return NotAvailable(NotFound("cannot execute ", options.program, ": ", std::strerror(errno)));
+    return NotAvailable(options.language,
+                        NotFound("cannot execute ", options.program, ": ", std::strerror(errno)));
   }
   return CompilerProgram(std::move(options));
 }
@@ -211,6 +218,10 @@ StatusOr<CompilerIdentity> CompilerProgram::Describe(Patience patience) const {
   std::vector<std::string> arguments = options_.arguments;
   arguments.emplace_back("--describe");
   StatusOr<std::string> text = Run(arguments, "", "--describe", patience);
+  // What it is made of is found while it runs, and may be missing.
+  if (options_.language == Kind::kCuda && text.status().code() == StatusCode::kInternal) {
+    return NotAvailable(options_.language, text.status());
+  }
   if (!text.ok()) {
     return Annotate(text.status(), "the fragment compiler does not tell what it is");
   }
@@ -246,7 +257,7 @@ StatusOr<std::string> CompilerProgram::Run(const std::vector<std::string>& argum
   }
   exchange.SetEndsOf(options);
   StatusOr<ChildProcess> child = ChildProcess::Spawn(options);
-  if (!child.ok()) return NotAvailable(child.status());
+  if (!child.ok()) return NotAvailable(options_.language, child.status());
   exchange.CloseTheirs();
   Limit(child->pid(), LimitsOf(options_, patience.deadline));
 

@@ -14,17 +14,21 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
+#include "runtime/fragment/fragment.h"
 #include "runtime/fragment/object_key.h"
 
 namespace lockstep::fragment {
 
 struct CompilerOptions {
-  // Where the program is; empty: $LOCKSTEP_COMPILER, or beside this program, or in PATH.
+  // Where the program is; empty: $LOCKSTEP_COMPILER ($LOCKSTEP_CUDA_COMPILER), or beside this
+  // program, or in PATH.
   std::string program;
   // Of its command line. With a request come --memory-bytes and --cpu-seconds.
   std::vector<std::string> arguments = {};
   // The most address space that it takes; 0: any.
   uint64_t memory_bytes = uint64_t{4} << 30;
+  // What it takes: kMlir, or kCuda. Each has a program of its own.
+  Kind language = Kind::kMlir;
 };
 
 // When to give a compilation up.
@@ -36,10 +40,12 @@ struct Patience {
 // Threads: any. Each call runs a process of its own, and waits for it.
 class CompilerProgram {
  public:
-  // kFailedPrecondition: "fragments are not available: ..." if there is none.
+  // kFailedPrecondition: "fragments are not available: ...", or "fragments of CUDA source ...", if
+  // there is none.
   static StatusOr<CompilerProgram> Find(CompilerOptions options);
 
-  // What it is, and compiles for on this machine.
+  // What it is, and compiles for on this machine. kFailedPrecondition as Find(), if a compiler of
+  // CUDA source does not find NVRTC.
   StatusOr<CompilerIdentity> Describe(Patience patience) const;
 
   // The bytes that it answers, unread. `name` is the fragment's, for errors.

@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <new>
+#include <string>
 
 #include "runtime/fragment/fragment.h"
 #include "runtime/fragment/mlir/compiler.h"
 #include "services/compiler/codec.h"
+#include "services/compiler/one_request.h"
 #include "services/compiler/sandbox.h"
 
 namespace lockstep::compiler {
@@ -23,38 +23,8 @@ int Fail(const Status& status) {
   return 1;
 }
 
-// All of standard input, in words as Cap'n Proto reads them.
-StatusOr<kj::Array<capnp::word>> ReadInput() {
-  auto words = kj::heapArray<capnp::word>(kMaxRequestBytes / sizeof(capnp::word));
-  char* const bytes = reinterpret_cast<char*>(words.begin());
-  size_t size = 0;
-  for (;;) {
-    const ssize_t got = read(STDIN_FILENO, bytes + size, kMaxRequestBytes - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Internal("standard input cannot be read: ", std::strerror(errno));
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
-    if (size == kMaxRequestBytes) {
-      return ResourceExhausted("the request has more than ", kMaxRequestBytes, " bytes");
-    }
-  }
-  return words.slice(0, size / sizeof(capnp::word)).attach(kj::mv(words));
-}
-
-Status WriteOutput(const std::string& answer) {
-  for (size_t done = 0; done < answer.size();) {
-    const ssize_t written = write(STDOUT_FILENO, answer.data() + done, answer.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Internal("standard output cannot be written: ", std::strerror(errno));
-    done += static_cast<size_t>(written);
-  }
-  return OkStatus();
-}
-
-StatusOr<std::string> Answer(const fragment::Target& host) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const kj::Array<capnp::word> words, ReadInput());
-  capnp::FlatArrayMessageReader message(words);
-  const StatusOr<DecodedRequest> decoded = Decode(message.getRoot<wire::CompileRequest>(), host);
+StatusOr<std::string> Answer(wire::CompileRequest::Reader request, const fragment::Target& host) {
+  const StatusOr<DecodedRequest> decoded = Decode(request, host);
   if (!decoded.ok()) {
     fragment::Answer answer;
     answer.failure = fragment::Failure{decoded.status().code(), Message(decoded.status())};
@@ -91,23 +61,9 @@ int Run(const Limits& limits) {
   // What is only to be had from files comes first.
   const fragment::Target host = fragment::HostTarget();
   if (const Status status = fragment::PrepareLinking(); !status.ok()) return Fail(status);
-  std::set_new_handler([] {
-    std::fputs("lockstep-compiler: the memory limit is reached\n", stderr);
-    signal(SIGABRT, SIG_DFL);
-    std::abort();
-  });
-  if (const Status status = ApplyLimits(limits); !status.ok()) return Fail(status);
-  if (const Status status = EnterSandbox(); !status.ok()) return Fail(status);
-  try {
-    const StatusOr<std::string> answer = Answer(host);
-    if (!answer.ok()) return Fail(answer.status());
-    if (const Status status = WriteOutput(*answer); !status.ok()) return Fail(status);
-  } catch (const kj::Exception& exception) {
-    return Fail(InvalidArgument("the request cannot be read: ", exception.getDescription().cStr()));
-  }
-  std::fflush(stderr);
-  // Without taking apart what ends with the process anyway.
-  _exit(0);
+  return AnswerOneRequest(
+      "lockstep-compiler", kMaxRequestBytes, limits,
+      [&](wire::CompileRequest::Reader request) { return Answer(request, host); });
 }
 
 }  // namespace

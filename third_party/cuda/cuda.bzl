@@ -31,6 +31,9 @@ have_cuda = {have}
 CUDA_HOME = "{home}"
 CUDA_VERSION = "{version}"
 CUDA_ARCHITECTURES = "{architectures}"
+
+# The toolkit's libnvrtc, for tests; empty: it has none.
+NVRTC = "{nvrtc}"
 '''
 
 def _candidates(rctx):
@@ -66,6 +69,14 @@ def _find(rctx):
             fail("LOCKSTEP_CUDA={} has no {}".format(home, ", ".join(missing)))
     return None
 
+def _nvrtc_of(rctx, home):
+    for directory in ["lib", "lib64"]:
+        for version in ["13", "12"]:
+            library = "{}/{}/libnvrtc.so.{}".format(home, directory, version)
+            if rctx.path(library).exists:
+                return library
+    return ""
+
 def _cuda_repository_impl(rctx):
     found = _find(rctx)
     version = ""
@@ -90,6 +101,7 @@ def _cuda_repository_impl(rctx):
         home = found[0] if found else "",
         version = version,
         architectures = CUDA_ARCHITECTURES,
+        nvrtc = _nvrtc_of(rctx, found[0]) if found else "",
     ))
 
 cuda_repository = repository_rule(

@@ -120,7 +120,7 @@ install_cuda() {
     return 0
   fi
   cmp -s "$requirements" "$target/wheels.txt" && return 0
-  step "Fetching a CUDA toolkit (300 MB)" unpack_wheels "$requirements" "$target" ||
+  step "Fetching a CUDA toolkit (400 MB)" unpack_wheels "$requirements" "$target" ||
     die "the CUDA toolkit could not be fetched (LOCKSTEP_CUDA=no does without, and skips the tests on fake GPUs)"
 }
 

@@ -64,12 +64,32 @@ struct WaitLimit {
   std::function<Status()> interrupted = {};
 };
 
+// A kernel that was loaded onto a device. Unloaded when it is destroyed, which waits for what runs
+// of it.
+class DeviceKernel {
+ public:
+  virtual ~DeviceKernel() = default;
+};
+
+// One run of it. All is borrowed for the call that puts it in; memory, until it is done.
+struct KernelLaunch {
+  DeviceKernel& kernel;
+  uint64_t threads = 0;  // at least so many run it
+  // Where each parameter lies: its value, or a device address.
+  absl::Span<void* const> parameters;
+  // What it reads and writes.
+  absl::Span<const MemoryRange> memory;
+};
+
 // Works on tensors in the device's memory. Everything goes into the compute stream, after
 // communication that uses the same memory.
 //
 // Threads: one. Waits for the device where host memory is given back, within its limit.
 class DeviceProcessor : public tensor::Processor {
  public:
+  // Puts it in. The errors of the device.
+  virtual Status Launch(const KernelLaunch& launch) = 0;
+
   // For the waits from now on.
   virtual void SetWaitLimit(WaitLimit limit) = 0;
   // True if the device was given anything to do since this was asked last.
@@ -161,8 +181,8 @@ class DeviceConnection {
 
 // One accelerator, as one worker uses it.
 //
-// Threads: processor().allocator(), Bind(), Loss() and AbortAfter() are safe; processors and
-// monitors as they say themselves; all else belongs to the executing thread.
+// Threads: processor().allocator(), Bind(), LoadKernel(), Loss() and AbortAfter() are safe;
+// processors and monitors as they say themselves; all else belongs to the executing thread.
 //
 // Errors:
 //   kResourceExhausted  no memory
@@ -186,6 +206,11 @@ class Accelerator {
   virtual StatusOr<std::unique_ptr<DeviceProcessor>> NewProcessor() = 0;
   // Holds what it needs of the device.
   virtual std::unique_ptr<DeviceMonitor> NewMonitor() = 0;
+
+  // The kernel `name` of what a compiler for this device has made. For any thread that has called
+  // Bind(); loading may wait for what the device does. kUnimplemented: it is for another one.
+  virtual StatusOr<std::unique_ptr<DeviceKernel>> LoadKernel(absl::Span<const std::byte> image,
+                                                             const std::string& name) = 0;
 
   // The compute stream, as modules of this kind of device know it (CUDA: a cudaStream_t).
   virtual void* compute_stream() const = 0;

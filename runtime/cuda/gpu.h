@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/cuda/stream.h"
 
@@ -54,6 +55,14 @@ class MemoryPool {
   virtual StatusOr<size_t> ReservedBytes() const = 0;
 };
 
+// Kernels that were loaded onto a GPU. They are unloaded with it, which waits for those that run.
+class KernelModule {
+ public:
+  virtual ~KernelModule() = default;
+  // kInternal: there is none of that name.
+  virtual StatusOr<Kernel> Find(const std::string& name) = 0;
+};
+
 // Threads: safe; those that use a GPU or anything of it call Bind() first, once.
 // Ownership: streams, events, pools and kernels are used while the GPU lives.
 //
@@ -82,6 +91,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // One of kernels/, by name. kUnimplemented: this GPU is older than any that they are compiled
   // for.
   virtual StatusOr<Kernel> FindKernel(const char* name) = 0;
+
+  // What a compiler has made: a CUBIN, a fat binary, or PTX, which is copied. kUnimplemented: it is
+  // for other GPUs, or the driver is too old for it.
+  virtual StatusOr<std::unique_ptr<KernelModule>> LoadKernels(
+      absl::Span<const std::byte> image) = 0;
 
   virtual StatusOr<MemoryInfo> Memory() const = 0;
 

@@ -4,7 +4,32 @@
 
 namespace lockstep::cuda {
 
+namespace {
+
 using tensor::Tensor;
+
+// With the module that it lies in.
+class LoadedKernel final : public collective::DeviceKernel {
+ public:
+  LoadedKernel(std::unique_ptr<KernelModule> module, Kernel kernel)
+      : module_(std::move(module)), kernel_(kernel) {}
+  Kernel kernel() const { return kernel_; }
+
+ private:
+  const std::unique_ptr<KernelModule> module_;
+  const Kernel kernel_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<collective::DeviceKernel>> LoadKernel(Gpu& gpu,
+                                                               absl::Span<const std::byte> image,
+                                                               const std::string& name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto module, gpu.LoadKernels(image));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Kernel kernel, module->Find(name));
+  return std::unique_ptr<collective::DeviceKernel>(
+      std::make_unique<LoadedKernel>(std::move(module), kernel));
+}
 
 StatusOr<std::unique_ptr<GpuProcessor>> GpuProcessor::Create(
     std::shared_ptr<StreamPair> streams, std::shared_ptr<DeviceAllocator> allocator) {
@@ -54,6 +79,14 @@ Status GpuProcessor::CopyRows(void* to, size_t to_pitch, const void* from, size_
     return streams_->compute().Copy(to, between->data(), row_bytes);
   }
   return streams_->compute().CopyRows(to, to_pitch, from, from_pitch, row_bytes, rows);
+}
+
+Status GpuProcessor::Launch(const collective::KernelLaunch& launch) {
+  for (const collective::MemoryRange& range : launch.memory) {
+    LOCKSTEP_RETURN_IF_ERROR(Begin(range.begin, range.size_bytes));
+  }
+  return streams_->compute().LaunchForEach(static_cast<LoadedKernel&>(launch.kernel).kernel(),
+                                           launch.threads, launch.parameters);
 }
 
 Status GpuProcessor::FromHost(void* to, const void* from, size_t size_bytes) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "runtime/collective/device.h"
 #include "runtime/cuda/await.h"
 #include "runtime/cuda/device_allocator.h"
@@ -13,6 +16,11 @@
 #include "runtime/cuda/stream_pair.h"
 
 namespace lockstep::cuda {
+
+// See collective::Accelerator::LoadKernel().
+StatusOr<std::unique_ptr<collective::DeviceKernel>> LoadKernel(Gpu& gpu,
+                                                               absl::Span<const std::byte> image,
+                                                               const std::string& name);
 
 // Everything goes into the compute stream, after communication that uses the same memory.
 //
@@ -30,6 +38,8 @@ class GpuProcessor final : public collective::DeviceProcessor {
   Status Cast(const tensor::Tensor& from, const tensor::Tensor& to) override;
   Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
                   size_t rows) override;
+  // Of a kernel that LoadKernel() has given.
+  Status Launch(const collective::KernelLaunch& launch) override;
   Status FromHost(void* to, const void* from, size_t size_bytes) override;
   Status ToHost(void* to, const void* from, size_t size_bytes) override;
 

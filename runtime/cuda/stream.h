@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 
@@ -59,6 +60,13 @@ class Stream {
   // Runs `kernel` by at least `threads` threads, or fewer that take several turns: kernels of
   // kernels/ go on in steps of the grid. `parameters` is copied.
   virtual Status Launch(Kernel kernel, uint64_t threads, const void* parameters) = 0;
+
+  // Runs `kernel` by one thread for each of `threads`, and by more up to a whole block of
+  // kThreadsPerBlock. `parameters`: where each of them lies; they are copied. kInvalidArgument:
+  // more threads than a launch has.
+  static constexpr unsigned kThreadsPerBlock = 256;
+  virtual Status LaunchForEach(Kernel kernel, uint64_t threads,
+                               absl::Span<void* const> parameters) = 0;
 
   // What is put in between the two, here and in streams that wait for events of it, is not done,
   // but becomes a graph. Those streams are waited for again before the end. Until then, the calling

@@ -114,6 +114,11 @@ class NcclDevice final : public Accelerator {
     return std::make_unique<NcclDeviceMonitor>(streams_, allocator_, slots_);
   }
 
+  StatusOr<std::unique_ptr<DeviceKernel>> LoadKernel(absl::Span<const std::byte> image,
+                                                     const std::string& name) override {
+    return cuda::LoadKernel(streams_->gpu(), image, name);
+  }
+
   void* compute_stream() const override { return streams_->compute().handle(); }
   Status BeforeCompute(const MemoryRange& memory) override {
     return streams_->BeforeCompute(memory);

@@ -24,6 +24,29 @@ std::string TextOf(const CUuuid& uuid) {
   return text;
 }
 
+class DriverKernelModule final : public KernelModule {
+ public:
+  DriverKernelModule(std::shared_ptr<DriverGpu> gpu, CUmodule module)
+      : gpu_(std::move(gpu)), module_(module) {}
+  ~DriverKernelModule() override {
+    // Of whatever thread held it last.
+    if (gpu_->Bind().ok())
+      (void)gpu_->Check(gpu_->cuda().cuModuleUnload(module_), "cuModuleUnload");
+  }
+  StatusOr<Kernel> Find(const std::string& name) override {
+    Kernel kernel;
+    LOCKSTEP_RETURN_IF_ERROR(Annotate(
+        gpu_->Check(gpu_->cuda().cuModuleGetFunction(&kernel.handle, module_, name.c_str()),
+                    "cuModuleGetFunction"),
+        name));
+    return kernel;
+  }
+
+ private:
+  const std::shared_ptr<DriverGpu> gpu_;
+  const CUmodule module_;
+};
+
 }  // namespace
 
 StatusOr<GpuFacts> FactsOf(const Library& cuda, int index) {
@@ -142,6 +165,22 @@ StatusOr<Kernel> DriverGpu::FindKernel(const char* name) {
   LOCKSTEP_RETURN_IF_ERROR(Annotate(
       Check(cuda_.cuModuleGetFunction(&kernel.handle, module, name), "cuModuleGetFunction"), name));
   return kernel;
+}
+
+StatusOr<std::unique_ptr<KernelModule>> DriverGpu::LoadKernels(absl::Span<const std::byte> image) {
+  // Text is to end with a zero byte.
+  std::vector<std::byte> ended(image.begin(), image.end());
+  ended.push_back(std::byte{0});
+  CUmodule module = nullptr;
+  const CUresult loaded = cuda_.cuModuleLoadData(&module, ended.data());
+  if (loaded == CUDA_ERROR_NO_BINARY_FOR_GPU || loaded == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+    return Unimplemented("what was compiled does not run on GPU ", facts_.index, " (", facts_.name,
+                         ", compute capability ", facts_.major, ".", facts_.minor,
+                         ") with this driver, which knows CUDA ",
+                         CudaVersionText(facts_.driver_version));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Check(loaded, "cuModuleLoadData"));
+  return std::unique_ptr<KernelModule>(std::make_unique<DriverKernelModule>(self(), module));
 }
 
 StatusOr<MemoryInfo> DriverGpu::Memory() const {

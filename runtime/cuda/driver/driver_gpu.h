@@ -26,6 +26,7 @@ class DriverGpu final : public Gpu {
   StatusOr<void*> AllocateHost(size_t size_bytes) override;
   void FreeHost(void* address) override;
   StatusOr<Kernel> FindKernel(const char* name) override;
+  StatusOr<std::unique_ptr<KernelModule>> LoadKernels(absl::Span<const std::byte> image) override;
   StatusOr<MemoryInfo> Memory() const override;
   Status Loss() const override;
 

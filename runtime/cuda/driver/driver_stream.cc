@@ -107,6 +107,22 @@ Status DriverStream::Launch(Kernel kernel, uint64_t threads, const void* paramet
                      "cuLaunchKernel");
 }
 
+Status DriverStream::LaunchForEach(Kernel kernel, uint64_t threads,
+                                   absl::Span<void* const> parameters) {
+  constexpr uint64_t kMostBlocks = (uint64_t{1} << 31) - 1;
+  if (threads == 0) return OkStatus();
+  const uint64_t blocks = threads / kThreadsPerBlock + (threads % kThreadsPerBlock == 0 ? 0 : 1);
+  if (blocks > kMostBlocks) {
+    return InvalidArgument("a kernel cannot be run by ", threads, " threads: a launch has at most ",
+                           kMostBlocks, " blocks of ", kThreadsPerBlock);
+  }
+  return gpu_->Check(
+      gpu_->cuda().cuLaunchKernel(kernel.handle, static_cast<unsigned>(blocks), 1, 1,
+                                  kThreadsPerBlock, 1, 1, /*sharedMemBytes=*/0, stream_,
+                                  const_cast<void**>(parameters.data()), /*extra=*/nullptr),
+      "cuLaunchKernel");
+}
+
 // What other threads do meanwhile is none of its business.
 Status DriverStream::BeginCapture() {
   return gpu_->Check(

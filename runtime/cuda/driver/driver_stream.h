@@ -52,6 +52,8 @@ class DriverStream final : public Stream {
   Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
                   size_t rows) override;
   Status Launch(Kernel kernel, uint64_t threads, const void* parameters) override;
+  Status LaunchForEach(Kernel kernel, uint64_t threads,
+                       absl::Span<void* const> parameters) override;
   Status BeginCapture() override;
   StatusOr<std::unique_ptr<Graph>> EndCapture() override;
   Status Launch(Graph& graph) override;

@@ -3,7 +3,6 @@
 #include <cuda.h>
 // As drivers before 12.8 have it, which later headers call _v2.
 #undef cuEventElapsedTime
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,14 +14,13 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/cuda/kernels/bodies.h"
 #include "tests/fakes/cuda/capture.h"
 #include "tests/fakes/cuda/device.h"
+#include "tests/fakes/cuda/kernels.h"
 #include "tests/fakes/cuda/stream.h"
 
 // What CUDA only declares.
@@ -51,9 +49,7 @@ struct CUmemPoolHandle_st {
 struct CUctx_st {
   int device;
 };
-struct CUmod_st {};
-// A kernel, as the functions that look for one call it.
-struct CUfunc_st {};
+// As the functions that look for one call it.
 struct CUkern_st {};
 struct CUlib_st {};
 struct CUgraph_st {
@@ -132,43 +128,6 @@ CUresult Sticky() { return static_cast<CUresult>(sticky_error.load()); }
 template <typename T>
 T* View(T* address) {
   return static_cast<T*>(fake_cuda_host_view(address));
-}
-
-template <typename Body>
-constexpr FakeKernel KernelOf() {
-  return {sizeof(Body), [](const void* body) { static_cast<const Body*>(body)->Run(0, 1); }};
-}
-
-// Those of runtime/cuda are known, others are looked for in the libraries of $FAKE_CUDA_KERNELS.
-const FakeKernel* FindKernel(const std::string& name) {
-  static const std::map<std::string, FakeKernel> own = {
-      {cuda::Fill::kName, KernelOf<cuda::Fill>()},
-      {cuda::Arange::kName, KernelOf<cuda::Arange>()},
-      {cuda::Cast::kName, KernelOf<cuda::Cast>()},
-  };
-  const auto found = own.find(name);
-  if (found != own.end()) return &found->second;
-  const char* const libraries = std::getenv("FAKE_CUDA_KERNELS");
-  std::istringstream files(libraries == nullptr ? "" : libraries);
-  for (std::string file; std::getline(files, file, ':');) {
-    void* const library = dlopen(file.c_str(), RTLD_NOW);
-    if (library == nullptr) continue;
-    const void* const kernel = dlsym(library, ("fake_kernel_" + name).c_str());
-    if (kernel != nullptr) return static_cast<const FakeKernel*>(kernel);
-  }
-  return nullptr;
-}
-
-// A kernel's parameters, with device addresses as the fake reaches them. Whatever looks like one is
-// one: bodies are made of words, and the memory lies where no number comes near, nor an int and
-// what is in the padding behind it.
-std::vector<uint64_t> Translated(const void* parameters, size_t size_bytes) {
-  std::vector<uint64_t> words(size_bytes / 8 + 1);
-  std::memcpy(words.data(), parameters, size_bytes);
-  for (uint64_t& word : words) {
-    word = reinterpret_cast<uint64_t>(View(reinterpret_cast<void*>(word)));
-  }
-  return words;
 }
 
 // Puts work into a stream, or into the graph that captures it.
@@ -541,23 +500,26 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
   return Put(stream, [copy] { CopyRows(copy); });
 }
 
-CUresult cuModuleLoadData(CUmodule* module, const void*) {
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   RETURN_IF_UNBOUND();
   RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
-  static CUmod_st loaded;
-  *module = &loaded;
+  CUmod_st loaded;
+  RETURN_IF_NOT_OK(LoadModule(image, &loaded));
+  *module = new CUmod_st(loaded);
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+// CUDA waits for what runs of it.
+CUresult cuModuleUnload(CUmodule module) {
+  RETURN_IF_UNBOUND();
+  delete module;
+  return CUDA_SUCCESS;
+}
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   RETURN_IF_STICKY();
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const FakeKernel* const kernel = FindKernel(name);
-  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(const_cast<FakeKernel*>(kernel));
-  return CUDA_SUCCESS;
+  return FindFunction(*module, name, function);
 }
 
 CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned,
@@ -568,20 +530,17 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void*
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
-  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel),
-                             reinterpret_cast<CUmodule>(library), name);
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
+  CUmod_st module;
+  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel), &module, name);
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
-                        unsigned, unsigned, CUstream stream, void** parameters, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads,
+                        unsigned, unsigned, unsigned, CUstream stream, void** parameters, void**) {
   RETURN_IF_UNBOUND();
   // Unlike copies, which may go into a stream of another GPU.
   if (stream->device != current_context->device) return CUDA_ERROR_INVALID_HANDLE;
-  const auto* const kernel = reinterpret_cast<const FakeKernel*>(function);
-  return Put(stream, [kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
-    kernel->run(words.data());
-  });
+  return Put(stream, LaunchOf(function, blocks, threads, parameters));
 }
 
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {

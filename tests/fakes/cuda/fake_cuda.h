@@ -21,12 +21,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 // A kernel of a module, as the host runs it: a library that $FAKE_CUDA_KERNELS names
 // (several, with ":" between) has it as `fake_kernel_<name>`.
 struct FakeKernel {
   size_t parameter_bytes;  // of the struct that a launch passes
   void (*run)(const void* parameters);
+};
+
+// A kernel of an image that was loaded, which is a shared object of the host's: it has this as
+// `fake_function_<name>` (host_kernels.h).
+struct FakeFunction {
+  size_t parameters;
+  const size_t* parameter_bytes;  // of each, at most 8
+  // `words`: a parameter each. By so many blocks of so many threads.
+  void (*run)(const uint64_t* words, unsigned blocks, unsigned threads);
 };
 
 // Defines it by its body (runtime/base/kernel.h).

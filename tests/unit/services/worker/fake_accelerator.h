@@ -66,12 +66,18 @@ class FakeDeviceProcessor final : public collective::DeviceProcessor {
   Status CopyRows(void*, size_t, const void*, size_t, size_t, size_t) override {
     return OkStatus();
   }
+  Status Launch(const collective::KernelLaunch& launch) override {
+    was_used_ = true;
+    if (on_launch) on_launch(launch);
+    return OkStatus();
+  }
   Status FromHost(void*, const void*, size_t) override { return OkStatus(); }
   Status ToHost(void*, const void*, size_t) override { return OkStatus(); }
   void SetWaitLimit(collective::WaitLimit limit) override { this->limit = std::move(limit); }
   bool TakeWasUsed() override { return std::exchange(was_used_, false); }
 
   collective::WaitLimit limit{Deadline::After({})};
+  std::function<void(const collective::KernelLaunch&)> on_launch = {};  // may be empty
 
  private:
   FakeDeviceAllocator allocator_;
@@ -93,11 +99,15 @@ class FakeAccelerator final : public collective::Accelerator {
   const collective::DeviceFacts& facts() const override { return facts_; }
   Status Bind() override { return OkStatus(); }
   Status Loss() const override { return loss; }
-  collective::DeviceProcessor& processor() override { return processor_; }
+  FakeDeviceProcessor& processor() override { return processor_; }
   StatusOr<std::unique_ptr<collective::DeviceProcessor>> NewProcessor() override {
     return std::unique_ptr<collective::DeviceProcessor>(std::make_unique<FakeDeviceProcessor>());
   }
   std::unique_ptr<collective::DeviceMonitor> NewMonitor() override { return nullptr; }
+  StatusOr<std::unique_ptr<collective::DeviceKernel>> LoadKernel(absl::Span<const std::byte>,
+                                                                 const std::string&) override {
+    return std::make_unique<collective::DeviceKernel>();
+  }
   void* compute_stream() const override { return nullptr; }
   Status BeforeCompute(const collective::MemoryRange& memory) override {
     before_compute.push_back(memory);

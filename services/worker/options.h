@@ -57,6 +57,11 @@ struct WorkerOptions {
   // The program that compiles fragments; empty: $LOCKSTEP_COMPILER, or `lockstep-compiler` beside
   // this program, or in PATH.
   std::string compiler;
+  // The program that compiles CUDA source; empty: $LOCKSTEP_CUDA_COMPILER, or
+  // `lockstep-cuda-compiler` in these places. And what it loads NVRTC from; empty: wherever the
+  // dynamic linker finds it.
+  std::string cuda_compiler;
+  std::string nvrtc_library;
   // How long a fragment may take to compile, and how much address space; 0: any.
   std::chrono::milliseconds compiler_timeout{60'000};
   size_t compiler_memory_bytes = size_t{4} << 30;

@@ -91,6 +91,13 @@ config::Settings WorkerSettings(WorkerOptions& options) {
                "The program that compiles fragments; without one, $LOCKSTEP_COMPILER, or "
                "lockstep-compiler beside this program or in PATH.",
                "a file, such as /usr/bin/lockstep-compiler"),
+      FilePath("cuda_compiler", options.cuda_compiler,
+               "The program that compiles CUDA source for this worker's GPU; without one, "
+               "$LOCKSTEP_CUDA_COMPILER, or lockstep-cuda-compiler beside this program or in PATH.",
+               "a file, such as /usr/bin/lockstep-cuda-compiler"),
+      Text("nvrtc_library", options.nvrtc_library,
+           "The file that CUDA source is compiled by; without one, libnvrtc.so.13 or .12, wherever "
+           "the dynamic linker finds it."),
       Duration("compiler_timeout", options.compiler_timeout, 100ms, 24h,
                "How long a fragment may take to compile, waiting for other workers of this host "
                "included."),

@@ -9,10 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/fragment/object_key.h"
 #include "services/worker/fragment/loaded_object.h"
@@ -54,6 +56,10 @@ class CompileThread {
   CompileThread(const CompileThread&) = delete;
   CompileThread& operator=(const CompileThread&) = delete;
 
+  // See ObjectCache::UseDevice(). Before the first job.
+  void UseDevice(std::shared_ptr<collective::Accelerator> device) {
+    cache_.UseDevice(std::move(device));
+  }
   // One that is too many is answered with kResourceExhausted.
   void Add(CompileJob job);
   // Those of the session are answered with kAborted: it goes on without them.

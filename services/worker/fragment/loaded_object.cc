@@ -154,6 +154,44 @@ Status CheckCount(const char* what, int wanted, size_t given, const std::string&
   return Internal("`", function, "` has ", wanted, " ", what, ", and is called with ", given);
 }
 
+class SharedObject final : public LoadedObject {
+ public:
+  SharedObject(const fragment::Compiled& compiled, int fd, void* handle)
+      : LoadedObject(compiled),
+        fd_(fd),
+        handle_(handle),
+        run_(reinterpret_cast<LockstepFragmentRun>(dlsym(handle, LOCKSTEP_FRAGMENT_RUN_SYMBOL))),
+        sizes_(reinterpret_cast<LockstepFragmentSizes>(
+            dlsym(handle, LOCKSTEP_FRAGMENT_SIZES_SYMBOL))) {}
+  ~SharedObject() override {
+    dlclose(handle_);
+    close(fd_);
+  }
+
+  bool has_entries() const { return run_ != nullptr && sizes_ != nullptr; }
+  bool computes_on_device() const override { return false; }
+
+ private:
+  Status TellSizes(absl::Span<const LockstepFragmentTensor> arguments,
+                   const CallResources& resources, std::vector<int64_t>* extents) const override {
+    Call call(resources);
+    const int32_t code = sizes_(call.context(), arguments.data(), extents->data());
+    return call.StatusOf(code, signature().function);
+  }
+  Status Compute(absl::Span<const LockstepFragmentTensor> arguments,
+                 absl::Span<const LockstepFragmentTensor> results,
+                 const CallResources& resources) const override {
+    Call call(resources);
+    const int32_t code = run_(call.context(), arguments.data(), results.data());
+    return call.StatusOf(code, signature().function);
+  }
+
+  const int fd_;
+  void* const handle_;
+  const LockstepFragmentRun run_;
+  const LockstepFragmentSizes sizes_;
+};
+
 }  // namespace
 
 StatusOr<std::shared_ptr<const LoadedObject>> LoadedObject::Load(
@@ -174,27 +212,13 @@ StatusOr<std::shared_ptr<const LoadedObject>> LoadedObject::Load(
     close(fd);
     return Internal("`", function, "` cannot be loaded: ", why != nullptr ? why : "unknown reason");
   }
-  std::shared_ptr<const LoadedObject> object(new LoadedObject(compiled, fd, handle));
-  if (object->run_ == nullptr || object->sizes_ == nullptr) {
+  auto object = std::make_shared<const SharedObject>(compiled, fd, handle);
+  if (!object->has_entries()) {
     return Internal("`", function, "` was not compiled for version ", LOCKSTEP_FRAGMENT_ABI_VERSION,
                     " of the ABI: it has no ", LOCKSTEP_FRAGMENT_RUN_SYMBOL, " or no ",
                     LOCKSTEP_FRAGMENT_SIZES_SYMBOL);
   }
-  return object;
-}
-
-LoadedObject::LoadedObject(const fragment::Compiled& compiled, int fd, void* handle)
-    : signature_(compiled.signature),
-      size_bytes_(compiled.object.size()),
-      fd_(fd),
-      handle_(handle),
-      run_(reinterpret_cast<LockstepFragmentRun>(dlsym(handle, LOCKSTEP_FRAGMENT_RUN_SYMBOL))),
-      sizes_(
-          reinterpret_cast<LockstepFragmentSizes>(dlsym(handle, LOCKSTEP_FRAGMENT_SIZES_SYMBOL))) {}
-
-LoadedObject::~LoadedObject() {
-  dlclose(handle_);
-  close(fd_);
+  return std::shared_ptr<const LoadedObject>(std::move(object));
 }
 
 StatusOr<std::vector<std::optional<Shape>>> LoadedObject::ResultShapes(
@@ -205,9 +229,7 @@ StatusOr<std::vector<std::optional<Shape>>> LoadedObject::ResultShapes(
   size_t count = 0;
   for (const auto& result : signature_.results) count += result.type.extents.size();
   std::vector<int64_t> extents(count, fragment::kOpen);
-  Call call(resources);
-  const int32_t code = sizes_(call.context(), arguments.data(), extents.data());
-  LOCKSTEP_RETURN_IF_ERROR(call.StatusOf(code, function));
+  LOCKSTEP_RETURN_IF_ERROR(TellSizes(arguments, resources, &extents));
   std::vector<std::optional<Shape>> shapes;
   auto at = extents.begin();
   for (size_t i = 0; i < signature_.results.size(); ++i) {
@@ -237,9 +259,7 @@ Status LoadedObject::Run(absl::Span<const LockstepFragmentTensor> arguments,
       CheckCount("arguments", signature_.num_arguments(), arguments.size(), function));
   LOCKSTEP_RETURN_IF_ERROR(
       CheckCount("results", signature_.num_results(), results.size(), function));
-  Call call(resources);
-  const int32_t code = run_(call.context(), arguments.data(), results.data());
-  return call.StatusOf(code, function);
+  return Compute(arguments, results, resources);
 }
 
 }  // namespace lockstep::worker

@@ -4,6 +4,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
+#include "services/worker/fragment/loaded_kernel.h"
 
 namespace lockstep::worker {
 namespace {
@@ -19,8 +20,23 @@ ObjectCache::ObjectCache(ObjectCacheOptions options)
 
 StatusOr<fragment::CompilerIdentity> ObjectCache::Compiler(int give_up_fd) {
   LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerProgram compiler,
-                            fragment::CompilerProgram::Find(options_.compiler));
-  return Identify(compiler, {Deadline::After(options_.patience), give_up_fd});
+                            FindCompiler(fragment::Kind::kMlir));
+  return Identify(fragment::Kind::kMlir, compiler,
+                  {Deadline::After(options_.patience), give_up_fd});
+}
+
+StatusOr<fragment::CompilerProgram> ObjectCache::FindCompiler(fragment::Kind language) const {
+  if (language != fragment::Kind::kCuda) return fragment::CompilerProgram::Find(options_.compiler);
+  if (device_ == nullptr) {
+    return FailedPrecondition("fragments of CUDA source are not available: this worker has no GPU ",
+                              "(its setting `device` is cpu)");
+  }
+  fragment::CompilerOptions options = options_.cuda_compiler;
+  // "9.0" is sm_90.
+  std::string capability = device_->facts().capability;
+  std::erase(capability, '.');
+  options.arguments.push_back("--gpu=sm_" + capability);
+  return fragment::CompilerProgram::Find(std::move(options));
 }
 
 StatusOr<std::shared_ptr<const LoadedObject>> ObjectCache::Get(const fragment::CompileWork& work,
@@ -33,14 +49,14 @@ StatusOr<std::shared_ptr<const LoadedObject>> ObjectCache::Get(const fragment::C
 StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& work,
                                                 fragment::Patience patience) {
   // Looked for each time: it may be installed while the worker runs.
-  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerProgram compiler,
-                            fragment::CompilerProgram::Find(options_.compiler));
+  const fragment::Kind language = work.fragment.kind();
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerProgram compiler, FindCompiler(language));
   LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerIdentity identity,
-                            Identify(compiler, patience));
+                            Identify(language, compiler, patience));
   const fragment::ObjectKey key = fragment::KeyOf(work, identity);
   const std::string& name = work.fragment.name();
   if (Object object = FromMemory(key)) return object;
-  if (Found found = FromDirectory(key, name)) return *std::move(found);
+  if (Found found = FromDirectory(key, work.fragment)) return *std::move(found);
 
   std::optional<ObjectLock> lock;
   if (const ObjectDirectory* const directory = Directory()) {
@@ -48,7 +64,7 @@ StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& wor
     if (taken.ok()) {
       lock = *std::move(taken);
       // Whoever had it before may have compiled the same.
-      if (Found found = FromDirectory(key, name)) return *std::move(found);
+      if (Found found = FromDirectory(key, work.fragment)) return *std::move(found);
       // That one could not keep it, because the disk is full, say, or did not come to an end. Those
       // that wait here would all compile it, one after the other.
       if (lock->had_to_wait()) lock.reset();
@@ -63,11 +79,12 @@ StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& wor
 }
 
 StatusOr<fragment::CompilerIdentity> ObjectCache::Identify(
-    const fragment::CompilerProgram& compiler, fragment::Patience patience) {
-  if (!identity_.has_value()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(identity_, compiler.Describe(patience));
-  }
-  return *identity_;
+    fragment::Kind language, const fragment::CompilerProgram& compiler,
+    fragment::Patience patience) {
+  const auto known = identities_.find(language);
+  if (known != identities_.end()) return known->second;
+  LOCKSTEP_ASSIGN_OR_RETURN(fragment::CompilerIdentity identity, compiler.Describe(patience));
+  return identities_[language] = std::move(identity);
 }
 
 ObjectCache::Object ObjectCache::FromMemory(const fragment::ObjectKey& key) {
@@ -77,17 +94,18 @@ ObjectCache::Object ObjectCache::FromMemory(const fragment::ObjectKey& key) {
 }
 
 ObjectCache::Found ObjectCache::FromDirectory(const fragment::ObjectKey& key,
-                                              const std::string& name) {
+                                              const fragment::Fragment& fragment) {
   const ObjectDirectory* const directory = Directory();
   if (directory == nullptr) return std::nullopt;
   const std::optional<std::string> bytes = directory->Load(key);
   if (!bytes.has_value()) return std::nullopt;
-  const StatusOr<fragment::CompilerAnswer> answer = fragment::DecodeAnswer(BytesOf(*bytes), name);
+  const StatusOr<fragment::CompilerAnswer> answer =
+      fragment::DecodeAnswer(BytesOf(*bytes), fragment.name());
   Status status = answer.status();
   if (answer.ok()) {
     const bool failed = !answer->result.ok();
     StatusOr<Object> object =
-        failed ? StatusOr<Object>(answer->result.status()) : Keep(key, *answer->result);
+        failed ? StatusOr<Object>(answer->result.status()) : Keep(key, fragment, *answer->result);
     if (failed || object.ok()) {
       Count([](ObjectCacheUse& use) { ++use.disk_hits; });
       return object;
@@ -117,20 +135,25 @@ StatusOr<ObjectCache::Object> ObjectCache::Compile(const fragment::CompilerProgr
                             fragment::DecodeAnswer(BytesOf(*bytes), name));
   // Another compiler than the one that was described, which has been replaced: what it has made
   // has another key.
-  const bool is_of_key = !answer.result.ok() || answer.result->compiler == identity_;
-  if (!is_of_key) identity_.reset();
+  const auto known = identities_.find(work.fragment.kind());
+  const bool is_of_key = !answer.result.ok() ||
+                         (known != identities_.end() && answer.result->compiler == known->second);
+  if (!is_of_key && known != identities_.end()) identities_.erase(known);
   if (const ObjectDirectory* const directory = Directory();
       directory != nullptr && answer.is_lasting && is_of_key) {
     const Status stored = directory->Store(key, *bytes);
     if (!stored.ok()) log::Warn("a compiled fragment is not kept: ", Message(stored));
   }
   LOCKSTEP_RETURN_IF_ERROR(answer.result.status());
-  return Keep(key, *answer.result);
+  return Keep(key, work.fragment, *answer.result);
 }
 
 StatusOr<ObjectCache::Object> ObjectCache::Keep(const fragment::ObjectKey& key,
+                                                const fragment::Fragment& fragment,
                                                 const fragment::Compiled& compiled) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Object object, LoadedObject::Load(compiled));
+  LOCKSTEP_ASSIGN_OR_RETURN(Object object, fragment.kind() == fragment::Kind::kCuda
+                                               ? LoadedKernel::Load(fragment, compiled, device_)
+                                               : LoadedObject::Load(compiled));
   std::lock_guard lock(mutex_);
   loaded_.Add({key, object}, object->size_bytes());
   return object;

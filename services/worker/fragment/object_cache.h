@@ -8,14 +8,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/fragment/compile_codec.h"
 #include "runtime/fragment/compiler_program.h"
+#include "runtime/fragment/fragment.h"
 #include "runtime/fragment/object_key.h"
 #include "runtime/plan/recently_used.h"
 #include "services/worker/fragment/loaded_object.h"
@@ -25,6 +28,8 @@ namespace lockstep::worker {
 
 struct ObjectCacheOptions {
   fragment::CompilerOptions compiler;
+  // Of CUDA source; which GPU it is for is added to its arguments.
+  fragment::CompilerOptions cuda_compiler = {.program = "", .language = fragment::Kind::kCuda};
   // Where compiled fragments are kept; empty: in memory only.
   std::string directory;
   uint64_t max_directory_bytes = ObjectDirectory::kDefaultMaxBytes;
@@ -52,13 +57,16 @@ struct ObjectCacheUse {
 class ObjectCache {
  public:
   explicit ObjectCache(ObjectCacheOptions options);
+  // What CUDA source is compiled for, and loaded onto. Before the first such fragment.
+  void UseDevice(std::shared_ptr<collective::Accelerator> device) { device_ = std::move(device); }
 
   // What compiles here: a process is asked, once. A worker that asks ahead spares that to the first
   // fragment. kFailedPrecondition: "fragments are not available: ..."; the errors of
   // CompilerProgram::Describe(). `give_up_fd`: see fragment::Patience.
   StatusOr<fragment::CompilerIdentity> Compiler(int give_up_fd = -1);
 
-  // The object of a fragment, loaded.
+  // The object of a fragment, loaded. kFailedPrecondition also where it is CUDA source, and there
+  // is no GPU.
   //
   // Errors: those of the fragment, as the compiler says them (fragment::CompilerAnswer), which are
   // kept as objects are; those of CompilerProgram, which are not; kDeadlineExceeded, kAborted:
@@ -78,21 +86,25 @@ class ObjectCache {
   using Found = std::optional<StatusOr<Object>>;
 
   StatusOr<Object> Find(const fragment::CompileWork& work, fragment::Patience patience);
-  StatusOr<fragment::CompilerIdentity> Identify(const fragment::CompilerProgram& compiler,
+  StatusOr<fragment::CompilerProgram> FindCompiler(fragment::Kind language) const;
+  StatusOr<fragment::CompilerIdentity> Identify(fragment::Kind language,
+                                                const fragment::CompilerProgram& compiler,
                                                 fragment::Patience patience);
   Object FromMemory(const fragment::ObjectKey& key);
-  Found FromDirectory(const fragment::ObjectKey& key, const std::string& name);
+  Found FromDirectory(const fragment::ObjectKey& key, const fragment::Fragment& fragment);
   StatusOr<Object> Compile(const fragment::CompilerProgram& compiler,
                            const fragment::CompileWork& work, const fragment::ObjectKey& key,
                            fragment::Patience patience);
-  StatusOr<Object> Keep(const fragment::ObjectKey& key, const fragment::Compiled& compiled);
+  StatusOr<Object> Keep(const fragment::ObjectKey& key, const fragment::Fragment& fragment,
+                        const fragment::Compiled& compiled);
   // Null: there is none, or it cannot be used, as the log has said.
   const ObjectDirectory* Directory();
   template <typename Change>
   void Count(Change change);
 
   const ObjectCacheOptions options_;
-  std::optional<fragment::CompilerIdentity> identity_;
+  std::shared_ptr<collective::Accelerator> device_;                  // null: there is none
+  std::map<fragment::Kind, fragment::CompilerIdentity> identities_;  // of those that were asked
   std::optional<ObjectDirectory> directory_;
   bool has_warned_ = false;
 

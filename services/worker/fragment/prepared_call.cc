@@ -167,7 +167,8 @@ Status PreparedCall::Run(absl::Span<const void* const> arguments, absl::Span<voi
   const fragment::Signature& signature = call_.signature();
   if (!call_.Calls(index_)) {
     for (int result = 0; result < signature.num_results(); ++result) {
-      FillWithIdentity(result, results[static_cast<size_t>(result)]);
+      LOCKSTEP_RETURN_IF_ERROR(
+          FillWithIdentity(result, results[static_cast<size_t>(result)], resources.device));
     }
     return OkStatus();
   }
@@ -182,18 +183,24 @@ Status PreparedCall::Run(absl::Span<const void* const> arguments, absl::Span<voi
   return object_->Run(taken, made, resources);
 }
 
-void PreparedCall::FillWithIdentity(int result, void* to) const {
+Status PreparedCall::FillWithIdentity(int result, void* to, tensor::Processor* device) const {
   const auto i = static_cast<size_t>(result);
   const std::optional<Reduction> op = fragment::ReductionOf(call_.outputs()[i].combine);
-  if (!op.has_value()) return;  // it has none of it
+  if (!op.has_value()) return OkStatus();  // it has none of it
   const DType dtype = call_.signature().results[i].type.dtype;
   // PlacedCall has seen to it that there is one.
   const auto identity = *fragment::IdentityElement(*op, dtype);
   const size_t size = SizeOf(dtype);
+  if (device != nullptr) {
+    uint64_t pattern = 0;
+    std::memcpy(&pattern, identity.data(), size);
+    return device->Fill({to, static_cast<size_t>(shapes_[i].NumElements()), dtype}, pattern);
+  }
   auto* const bytes = static_cast<std::byte*>(to);
   for (int64_t element = 0; element < shapes_[i].NumElements(); ++element) {
     std::memcpy(bytes + static_cast<size_t>(element) * size, identity.data(), size);
   }
+  return OkStatus();
 }
 
 }  // namespace lockstep::worker

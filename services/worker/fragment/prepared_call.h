@@ -66,7 +66,7 @@ class PreparedCall {
   Status TakeSizes(std::vector<Shapes> made);
   bool HasSeen(absl::Span<const void* const> scalars) const;
   void Remember(absl::Span<const void* const> scalars);
-  void FillWithIdentity(int result, void* to) const;
+  Status FillWithIdentity(int result, void* to, tensor::Processor* device) const;
 
   fragment::PlacedCall call_;
   int index_;

@@ -327,8 +327,12 @@ Status CommandRunner::RunFragment(SessionState& session, wire::Command::RunFragm
                        return CallFunction(session, function, arguments, result);
                      });
   if (gpu_ == nullptr) return status;
-  // Arguments may have been copied from there, and results are copied to it.
-  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "fragment"});
+  // Of one that computes elsewhere, arguments may have been copied from there, and results to it.
+  FragmentCommands::GpuMemory memory = fragments_.TakeGpuMemory();
+  const Status noted = gpu_->Note(session, {.command = running_.number,
+                                            .what = running_.function,
+                                            .reads = std::move(memory.reads),
+                                            .writes = std::move(memory.writes)});
   return status.ok() ? noted : status;
 }
 

@@ -34,6 +34,11 @@ ObjectCacheOptions CacheOptionsOf(const WorkerOptions& options) {
   ObjectCacheOptions cache;
   cache.compiler.program = options.compiler;
   cache.compiler.memory_bytes = options.compiler_memory_bytes;
+  cache.cuda_compiler.program = options.cuda_compiler;
+  cache.cuda_compiler.memory_bytes = options.compiler_memory_bytes;
+  if (!options.nvrtc_library.empty()) {
+    cache.cuda_compiler.arguments = {"--nvrtc=" + options.nvrtc_library};
+  }
   cache.directory = options.fragment_cache;
   cache.patience = options.compiler_timeout;
   return cache;
@@ -62,6 +67,7 @@ void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
   gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_, running_,
                                           [this] { AnswerRegisterQueries(); });
   runner_.UseGpu(*gpu, *gpu_);
+  fragments_.UseGpu(gpu);
 }
 
 void Executor::AdoptWelcome(const Membership& membership, control::ClientChannel& controller) {

@@ -21,7 +21,7 @@ namespace {
 
 using tensor::Tensor;
 
-// One call on this rank: its arguments in host memory, and its results.
+// One call on this rank: its arguments where the fragment computes, and its results.
 class CompiledCall {
  public:
   using Values = capnp::List<wire::Value>::Reader;
@@ -29,6 +29,7 @@ class CompiledCall {
   CompiledCall(SessionState& session, const tensor::Processors& places, PreparedCall& prepared)
       : session_(session),
         places_(places),
+        place_(prepared.computes_on_device() ? *places.gpu : *places.host),
         prepared_(prepared),
         signature_(prepared.call().signature()),
         scalars_(signature_.arguments.size()),
@@ -53,10 +54,13 @@ class CompiledCall {
     resources.most_bytes -= std::min(resources.most_bytes, prepared_.result_bytes());
     absl::InlinedVector<void*, kUsual> into;
     for (size_t i = 0; i < signature_.results.size(); ++i) {
-      LOCKSTEP_ASSIGN_OR_RETURN(
-          Tensor made, Tensor::Empty(places_.host->allocator(), signature_.results[i].type.dtype,
-                                     prepared_.ResultShape(i)));
+      LOCKSTEP_ASSIGN_OR_RETURN(Tensor made,
+                                Tensor::Empty(place_.allocator(), signature_.results[i].type.dtype,
+                                              prepared_.ResultShape(i)));
       into.push_back(made.data());
+      if (made.device().type != DeviceType::kCpu) {
+        gpu_memory_.writes.push_back({made.data(), made.size_bytes()});
+      }
       results_.push_back(std::move(made));
     }
     resources.abort = session_.BeginPolling(command);
@@ -64,6 +68,9 @@ class CompiledCall {
     const absl::Cleanup end = [this] { session_.EndPolling(); };
     return prepared_.Run(data_, into, resources);
   }
+
+  // What the GPU reads and writes for it.
+  FragmentCommands::GpuMemory TakeGpuMemory() { return std::move(gpu_memory_); }
 
   Status Give(capnp::List<uint64_t>::Reader registers) {
     for (unsigned i = 0; i < registers.size(); ++i) {
@@ -87,37 +94,43 @@ class CompiledCall {
   }
 
   StatusOr<Tensor> BringHome(Tensor result) const {
-    if (&places_.Home() == places_.host) [[likely]]
+    if (&places_.Home() == &place_) [[likely]]
       return result;
-    return tensor::MoveTo(places_.Home(), *places_.host, result);
+    return tensor::MoveTo(places_.Home(), place_, result);
   }
 
   // Which is this rank's part of the argument.
   Status TakeTensor(size_t i, wire::Value::Reader value) {
     if (!value.isRegister()) return InvalidArgument("it is a tensor, and no register is given");
-    LOCKSTEP_ASSIGN_OR_RETURN(const Tensor* const tensor,
+    LOCKSTEP_ASSIGN_OR_RETURN(const Tensor* tensor,
                               ReadPart(session_, prepared_, i, value.getRegister()));
+    // Numbers lie in host memory wherever the fragment computes.
+    tensor::Processor& place = signature_.arguments[i].type.ndim() > 0 ? place_ : *places_.host;
+    if (tensor->device().type != DeviceType::kCpu || &place != places_.host) [[unlikely]] {
+      LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places_, *tensor, "the tensor"));
+      LOCKSTEP_ASSIGN_OR_RETURN(Tensor there,
+                                tensor::MoveTo(place, *places_.Of(tensor->device()), *tensor));
+      tensor = &copies_.emplace_back(std::move(there));
+      if (&place != places_.host) {
+        gpu_memory_.reads.push_back({tensor->data(), tensor->size_bytes()});
+      }
+    }
     // What is in a register stays there until the call is over.
     data_[i] = tensor->data();
-    if (tensor->device().type == DeviceType::kCpu) [[likely]]
-      return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places_, *tensor, "the tensor"));
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        Tensor here, tensor::MoveTo(*places_.host, *places_.Of(tensor->device()), *tensor));
-    data_[i] = here.data();
-    copies_.push_back(std::move(here));
     return OkStatus();
   }
 
   SessionState& session_;
   const tensor::Processors& places_;
+  tensor::Processor& place_;
   PreparedCall& prepared_;
   const fragment::Signature& signature_;
   // By argument: what is held for the call, and where it lies.
   absl::InlinedVector<Scalar, kUsual> scalars_;
   absl::InlinedVector<const void*, kUsual> data_;
-  std::vector<Tensor> copies_;
+  std::vector<Tensor> copies_;  // or what is used where it lies, and counted by the GPU's tracker
   absl::InlinedVector<Tensor, kUsual> results_;
+  FragmentCommands::GpuMemory gpu_memory_;
 };
 
 Status CheckCounts(const fragment::Signature& signature, size_t arguments, size_t results) {
@@ -156,11 +169,16 @@ Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::
   }
   CompiledCall compiled(session, places, call.prepared);
   if (call.function == nullptr) {
-    resources.matmul = Blas();
-    resources.threads = &threads_;
+    if (call.prepared.computes_on_device()) {
+      resources.device = places.gpu;
+    } else {
+      resources.matmul = Blas();
+      resources.threads = &threads_;
+    }
     LOCKSTEP_RETURN_IF_ERROR(compiled.TakeArguments(arguments));
   }
   LOCKSTEP_RETURN_IF_ERROR(compiled.Compute(resources, running_.number));
+  gpu_memory_ = compiled.TakeGpuMemory();
   return compiled.Give(results);
 }
 

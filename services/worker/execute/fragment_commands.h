@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
@@ -20,12 +21,14 @@
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/fragment/session_fragments.h"
+#include "services/worker/gpu/in_flight.h"
 #include "services/worker/report/recorder.h"
 
 namespace lockstep::worker {
 
-// Compiled fragments compute in host memory: what lies on the worker's GPU is copied, and so are
-// results. Functions of modules get tensors where they lie.
+// Fragments of MLIR compute in host memory: what lies on the worker's GPU is copied, and so are
+// results. Those of CUDA source compute on the GPU, some time later. Functions of modules get
+// tensors where they lie.
 //
 // Threads: the executing thread.
 class FragmentCommands {
@@ -34,6 +37,12 @@ class FragmentCommands {
   using CallFunction = absl::FunctionRef<Status(module::Function& function,
                                                 absl::Span<const registers::Value> arguments,
                                                 registers::Value* result)>;
+
+  // Of tensors that lie there.
+  struct GpuMemory {
+    TensorMemory reads;
+    TensorMemory writes;
+  };
 
   // All is borrowed. Without a recorder nothing is recorded for timelines. `threads` compute one
   // fragment, the executing thread among them.
@@ -51,6 +60,8 @@ class FragmentCommands {
   // call says; the errors of PreparedCall.
   Status Run(SessionState& session, wire::Command::RunFragment::Reader run,
              const tensor::Processors& places, CallFunction call_function);
+  // What the GPU was given to read and to write by calls since this was asked last.
+  GpuMemory TakeGpuMemory() { return std::exchange(gpu_memory_, {}); }
 
  private:
   using Call = SessionFragments::Call;
@@ -68,6 +79,7 @@ class FragmentCommands {
   Rank rank_ = 0;
   int world_size_ = 1;
   fragment::LoopThreads threads_;
+  GpuMemory gpu_memory_;
   std::optional<fragment::MatmulFunction> blas_;  // none: it was not looked for
 };
 

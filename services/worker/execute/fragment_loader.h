@@ -9,6 +9,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/fragment/fragment.h"
 #include "runtime/fragment/signature.h"
 #include "runtime/module/function.h"
@@ -39,6 +40,8 @@ class FragmentLoader {
         reports_(reports),
         recorder_(recorder) {}
 
+  // See ObjectCache::UseDevice().
+  void UseGpu(std::shared_ptr<collective::Accelerator> gpu) { thread_.UseDevice(std::move(gpu)); }
   // This rank's answers are those of `rank` from now on.
   void SetRank(Rank rank) { rank_ = rank; }
 

@@ -28,6 +28,8 @@ class PreparedCall {
   PreparedCall(fragment::PlacedCall call, int index, std::shared_ptr<const LoadedObject> object);
 
   const fragment::PlacedCall& call() const { return call_; }
+  // Whether tensors are to lie on the worker's GPU (LoadedObject).
+  bool computes_on_device() const { return object_ != nullptr && object_->computes_on_device(); }
   Rank rank() const { return call_.workers().RankAt(index_); }
   // What this worker is given of an argument, and the layout of that; null: each has its own.
   const plan::Box& Part(size_t argument) const { return parts_[argument]; }

@@ -162,17 +162,24 @@ TEST_P(GpuFragmentsTest, ErrorsOfASourceSayWhere) {
               HasSubstr("`k` of `scores` is 2, and dimension 0 of `w` is 3"));
 }
 
-// Those that have no GPU are named, and the session goes on.
+// Those that lack something are named, and the session goes on.
 TEST_P(GpuFragmentsTest, WhatIsMissingIsSaid) {
+  // One after the other: they want the same GPUs.
+  const auto restart = [this](const ClusterOptions& options) {
+    (void)session_->Close();
+    session_.reset();
+    cluster_.reset();
+    Start(options);
+  };
   ClusterOptions options = OwnOptions();
   options.worker.cuda_compiler = "/nonexistent/lockstep-cuda-compiler";
-  Start(options);
+  restart(options);
   const Status status = session_->Compile(Kernel("scale")).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(status),
               AllOf(HasSubstr("rank "), HasSubstr("fragments of CUDA source are not available: ")));
   options.worker.device = "cpu";
-  Start(options);
+  restart(options);
   EXPECT_THAT(Message(session_->Compile(Kernel("scale")).status()),
               HasSubstr("fragments of CUDA source are not available: this worker has no GPU"));
   EXPECT_OK(session_->SyncAll());

@@ -78,7 +78,7 @@ make_fragments() {
   install -Dm755 -t "$to/usr/bin" "$BINARIES/$COMPILER"
   strip "$to/usr/bin/$(basename "$COMPILER")"
   # Workers load OpenBLAS for products of matrices, which a fragment's own loops are slower at.
-  RECOMMENDS="libopenblas0-serial | libopenblas0" pack lockstep-fragments "compiler of fragments for Lockstep" "libllvm19" "" \
+  RECOMMENDS="libopenblas0-pthread | libopenblas0" pack lockstep-fragments "compiler of fragments for Lockstep" "libllvm19" "" \
     "Compiles pieces of programs, which clients send as MLIR, for the processor of a worker's host. Workers find it where it \
 is installed; without it they do everything else."
 }

@@ -257,7 +257,7 @@ class Session {
   // not fit the fragment's signature (see fragment::PlacedCall), and nothing was sent;
   // kFailedPrecondition: the session was reset since it was compiled. A function has no signature:
   // each output says shape and dtype, which are checked when it has returned; it takes what it
-  // likes, and must not write to it.
+  // likes, and may write to it: what has to be moved for it is a copy of its own.
   StatusOr<std::vector<DRef>> Execute(const CompiledFragment& fragment,
                                       absl::Span<const FragmentInput> inputs,
                                       absl::Span<const FragmentOutput> outputs);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 
 namespace lockstep::fragment {
 namespace {
@@ -27,6 +28,10 @@ struct OpenBlas {
   Gemv<float> sgemv = nullptr;
   Gemv<double> dgemv = nullptr;
   void (*set_threads)(int threads) = nullptr;
+  int (*get_parallel)() = nullptr;
+  // One that was built without threads shares its buffers among those who call it at once, and
+  // gives them wrong numbers.
+  bool is_for_one_thread = false;
 };
 
 template <typename Function>
@@ -40,16 +45,17 @@ OpenBlas LoadOpenBlas() {
   OpenBlas blas;
   void* const library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    blas.status =
-        Unavailable("there is no ", kFile, ": install libopenblas0-serial or libopenblas0-pthread");
+    blas.status = Unavailable("there is no ", kFile, ": install libopenblas0-pthread");
   } else if (!Load(library, "cblas_sgemm", blas.sgemm) ||
              !Load(library, "cblas_dgemm", blas.dgemm) ||
              !Load(library, "cblas_sgemv", blas.sgemv) ||
              !Load(library, "cblas_dgemv", blas.dgemv) ||
-             !Load(library, "openblas_set_num_threads", blas.set_threads)) {
+             !Load(library, "openblas_set_num_threads", blas.set_threads) ||
+             !Load(library, "openblas_get_parallel", blas.get_parallel)) {
     blas.status = Unavailable(kFile, " lacks functions of CBLAS");
   } else {
     blas.set_threads(1);
+    blas.is_for_one_thread = blas.get_parallel() == 0;
   }
   return blas;
 }
@@ -57,6 +63,12 @@ OpenBlas LoadOpenBlas() {
 const OpenBlas& Blas() {
   static const auto* const blas = new OpenBlas(LoadOpenBlas());
   return *blas;
+}
+
+// Held while OpenBLAS computes, if it is for one thread.
+std::unique_lock<std::mutex> Turn(const OpenBlas& blas) {
+  static std::mutex mutex;
+  return blas.is_for_one_thread ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
 template <typename T>
@@ -158,6 +170,7 @@ class Parts {
     const auto ldc = static_cast<int>(matmul_.c_row);
     const auto rows = static_cast<int>(m);
     const auto terms = static_cast<int>(k);
+    const std::unique_lock<std::mutex> turn = Turn(blas_);
     if (is_by_vector_) {
       GemvOf<T>(blas_)(kRowMajor, transpose_a, matmul_.a_transposed != 0 ? terms : rows,
                        matmul_.a_transposed != 0 ? rows : terms, 1, a, lda, b, ldb, 1, c, ldc);

@@ -117,6 +117,9 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     ranks[rank].registered_memory_bytes = options.registered_memory_bytes;
     ranks[rank].plan_lanes = options.plan_lanes;
     ranks[rank].compiler = options.compiler;
+    ranks[rank].cuda_compiler = options.cuda_compiler;
+    ranks[rank].nvrtc_library = options.nvrtc_library;
+    ranks[rank].fragment_threads = options.fragment_threads;
     ranks[rank].compiler_memory_bytes = options.compiler_memory_bytes;
     ranks[rank].fragment_cache = fragment_cache;
     ranks[rank].join_timeout = options.start_timeout;

@@ -43,11 +43,17 @@ struct LocalClusterOptions {
   // The program that compiles fragments; empty: $LOCKSTEP_COMPILER, or `lockstep-compiler` beside
   // this program, or in PATH.
   std::string compiler;
-  // The most address space that it takes; 0: any.
+  // The one that compiles CUDA source, likewise ($LOCKSTEP_CUDA_COMPILER, `lockstep-cuda-compiler`),
+  // and the file of NVRTC that it loads; empty: wherever the dynamic linker finds it.
+  std::string cuda_compiler;
+  std::string nvrtc_library;
+  // The most address space that such a program takes; 0: any.
   size_t compiler_memory_bytes = size_t{4} << 30;
   // The directory where the workers keep compiled fragments; empty: one that they share as long as
   // this cluster runs.
   std::string fragment_cache;
+  // Of each worker, among which it divides the loops and products of one fragment.
+  int fragment_threads = 1;
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside

@@ -98,7 +98,8 @@ Status FragmentGrants::HandleCompile(const control::PeerName& client,
   loading.waiting.assign(static_cast<size_t>(tools_.membership.size()), true);
   loading_[{session->id, request}] = std::move(loading);
   gatherer_.Expect(client, session->id, request, tools_.membership.size(), -1,
-                   tools_.timers.After(compile.getTimeoutMillis()), now);
+                   tools_.timers.After(compile.getTimeoutMillis()), now,
+                   "compile " + std::string(compile.getName()));
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     auto load = command.initLoadFragment();
     load.setKind(compile.getKind());

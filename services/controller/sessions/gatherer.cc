@@ -1,17 +1,22 @@
 #include "services/controller/sessions/gatherer.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "runtime/base/rank_text.h"
 
 namespace lockstep::controller {
 
 void Gatherer::Expect(const control::PeerName& client, SessionId session, RequestId request,
-                      int workers, Rank from, Deadline deadline, TimePoint now) {
+                      int workers, Rank from, Deadline deadline, TimePoint now,
+                      std::string beside) {
   PendingRequest pending;
   pending.client = client;
   pending.session = session;
   pending.request = request;
   pending.deadline = deadline;
   pending.began = now;
+  pending.beside = std::move(beside);
   pending.waiting.assign(static_cast<size_t>(workers), from < 0);
   if (from >= 0) pending.waiting[static_cast<size_t>(from)] = true;
   pending.missing = from < 0 ? workers : 1;
@@ -70,7 +75,11 @@ Deadline Gatherer::Expire(TimePoint now) {
     for (size_t rank = 0; rank < pending.waiting.size(); ++rank) {
       if (pending.waiting[rank]) late.push_back(static_cast<Rank>(rank));
     }
-    pending.error = late_(pending.session, late);
+    pending.error = pending.beside.empty()
+                        ? late_(pending.session, late)
+                        : control::ErrorOf(DeadlineExceeded(
+                              "no answer in time: ", ListRanks(late), " did not yet ",
+                              pending.beside, "; they go on, and asking once more waits for that"));
     Complete(request);
   }
   return next;

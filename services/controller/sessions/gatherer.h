@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct PendingRequest {
   int missing = 0;             // how many of them
   control::RemoteError error;  // the first cause among the answers so far
   control::Frame body;         // of a single rank's answer
+  std::string beside;          // what ranks do for it beside their commands; empty: a command
 };
 
 // Threads: one at a time.
@@ -38,9 +40,10 @@ class Gatherer {
   // `finish` is called once per request, when it is complete.
   Gatherer(Finish finish, Late late) : finish_(std::move(finish)), late_(std::move(late)) {}
 
-  // Starts waiting for `from` (-1: all `workers` ranks). The request came `now`.
+  // Starts waiting for `from` (-1: all `workers` ranks). The request came `now`. `beside`, for
+  // people: what ranks do beside their commands, which tell nothing of it then ("compile f.mlir").
   void Expect(const control::PeerName& client, SessionId session, RequestId request, int workers,
-              Rank from, Deadline deadline, TimePoint now);
+              Rank from, Deadline deadline, TimePoint now, std::string beside = "");
   // An answer of `rank`. One that is not waited for (it came too late) is ignored.
   void Answer(SessionId session, RequestId request, Rank rank, const control::RemoteError& error,
               control::Frame body);

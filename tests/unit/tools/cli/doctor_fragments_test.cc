@@ -35,10 +35,10 @@ TEST_F(DoctorFragmentsTest, ACompilerTellsWhatItIs) {
   EXPECT_THAT(CheckFragmentCompiler(program, "client", OkStatus()).fact,
               HasSubstr("for keys of clients and operators"));
   const Finding slow =
-      CheckFragmentCompiler(program, "operator", Unavailable("install libopenblas0-serial"));
+      CheckFragmentCompiler(program, "operator", Unavailable("install libopenblas0-pthread"));
   EXPECT_EQ(slow.verdict, Verdict::kDoubtful);
   EXPECT_THAT(slow.fact, HasSubstr("products of matrices are slow"));
-  EXPECT_EQ(slow.remedy, "install libopenblas0-serial");
+  EXPECT_EQ(slow.remedy, "install libopenblas0-pthread");
 }
 
 TEST_F(DoctorFragmentsTest, WithoutACompilerAllElseWorks) {

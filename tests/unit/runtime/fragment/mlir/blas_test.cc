@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 namespace lockstep::fragment {
@@ -35,6 +36,19 @@ TEST(FragmentBlasTest, PartsOfAProductMakeUpTheWhole) {
   CheckProduct(*matmul, 3, 2, 4);
   CheckProduct(*matmul, 600, 600, 8192);       // parts of rows and of columns
   CheckProduct(*matmul, 3, 1, (1 << 20) + 5);  // by a vector, and parts of what is summed up
+}
+
+// Some builds of OpenBLAS share their buffers among callers.
+TEST(FragmentBlasTest, ThreadsComputeAtTheSameTime) {
+  const StatusOr<MatmulFunction> matmul = FindBlas();
+  if (!matmul.ok()) GTEST_SKIP() << Message(matmul.status());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) CheckProduct(*matmul, 12, 11, 13);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(FragmentBlasTest, StridesThatABlasDoesNotKnowAreRefused) {

@@ -1,6 +1,7 @@
 // How a running fragment fails, stops, and is kept within its tensors and its memory.
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "tests/unit/runtime/fragment/mlir/fragment_object.h"
@@ -343,6 +344,137 @@ TEST(FragmentFailureTest, SizesThatDependOnContentsAreTheCallersToKnow) {
   ASSERT_EQ(object.Run(call, arguments, {{3}, {}}), LOCKSTEP_FRAGMENT_OK);
   EXPECT_EQ(object.results[0].As<double>(), (std::vector<double>{7, 7, 7}));
   EXPECT_EQ(object.Run(call, arguments, {{2}, {}}), LOCKSTEP_FRAGMENT_RESULT_SIZE);
+}
+
+Operand Number(int64_t value) { return Operand::Of<int64_t>({}, {value}); }
+
+TEST(FragmentFailureTest, WritesStayInsideOfTheirTensor) {
+  FragmentObject object(R"(func.func @put(%x: tensor<?xf64>, %i: i64, %j: i64) -> tensor<?xf64> {
+  %one = arith.constant 1.0 : f64
+  %k = arith.index_cast %i : i64 to index
+  %l = arith.index_cast %j : i64 to index
+  %p = tensor.insert %one into %x[%k] : tensor<?xf64>
+  %s = tensor.extract_slice %x[0] [2] [1] : tensor<?xf64> to tensor<2xf64>
+  %r = tensor.insert_slice %s into %p[%l] [2] [1] : tensor<2xf64> into tensor<?xf64>
+  return %r : tensor<?xf64>
+})");
+  const Operand x = Operand::Of<double>({4}, {5, 6, 7, 8});
+  EXPECT_EQ(object.Results({x, Number(0), Number(2)})[0].As<double>(),
+            (std::vector<double>{1, 6, 5, 6}));
+  Call call;
+  for (const int64_t index : {4l, -1l, 1l << 40}) {
+    EXPECT_EQ(object.Run(call, {x, Number(index), Number(0)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+    EXPECT_EQ(call.context.error.line, 5u);
+  }
+  for (const int64_t index : {3l, -1l, 1l << 62}) {
+    EXPECT_EQ(object.Run(call, {x, Number(0), Number(index)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+    EXPECT_EQ(call.context.error.line, 7u);
+  }
+}
+
+TEST(FragmentFailureTest, DimensionsAndShapesThatAreComputedAreChecked) {
+  FragmentObject dim(R"(func.func @extent(%x: tensor<?x7xf64>, %d: i64) -> i64 {
+  %k = arith.index_cast %d : i64 to index
+  %n = tensor.dim %x, %k : tensor<?x7xf64>
+  %r = arith.index_cast %n : index to i64
+  return %r : i64
+})");
+  const Operand none = Operand::Of<double>({0, 7}, {});
+  EXPECT_EQ(dim.Results({none, Number(1)})[0].As<int64_t>()[0], 7);
+  Call call;
+  for (const int64_t dimension : {2l, -1l, 1l << 20}) {
+    EXPECT_EQ(dim.Run(call, {none, Number(dimension)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  }
+  FragmentObject reshape(R"(func.func @f(%x: tensor<?xf64>, %s: tensor<2xi64>) -> f64 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %y = tensor.reshape %x(%s) : (tensor<?xf64>, tensor<2xi64>) -> tensor<?x?xf64>
+  %r = tensor.extract %y[%c1, %c0] : tensor<?x?xf64>
+  return %r : f64
+})");
+  const Operand x = Operand::Of<double>({6}, {1, 2, 3, 4, 5, 6});
+  const auto shape = [](int64_t rows, int64_t columns) {
+    return Operand::Of<int64_t>({2}, {rows, columns});
+  };
+  EXPECT_EQ(reshape.Results({x, shape(2, 3)})[0].As<double>()[0], 4);
+  EXPECT_EQ(reshape.Run(call, {x, shape(2, 4)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(reshape.Run(call, {x, shape(1l << 62, 1l << 62)}), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(reshape.Run(call, {x, shape(-2, -3)}), LOCKSTEP_FRAGMENT_NEGATIVE_SIZE);
+}
+
+TEST(FragmentFailureTest, IndicesThatLoopsComputeAreCheckedAtTheirLeastAndMost) {
+  const auto run = [](const std::string& map, int64_t size, int64_t rows, int64_t columns) {
+    static std::map<std::string, std::unique_ptr<FragmentObject>> objects;
+    auto& object = objects[map];
+    if (object == nullptr) {
+      object = std::make_unique<FragmentObject>(
+          R"(func.func @f(%x: tensor<?xf64>, %y: tensor<?x?xf64>) -> tensor<?x?xf64> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> ()" +
+          map + R"()>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?xf64>) outs(%y : tensor<?x?xf64>) {
+   ^bb0(%a: f64, %b: f64):
+    linalg.yield %a : f64 } -> tensor<?x?xf64>
+  return %r : tensor<?x?xf64>
+})");
+    }
+    Call call;
+    return object->Run(call,
+                       {Operand::Of<double>({size}, std::vector<double>(size)),
+                        Operand::Of<double>({rows, columns}, std::vector<double>(rows * columns))});
+  };
+  EXPECT_EQ(run("i + j", 6, 3, 4), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(run("i + j", 5, 3, 4), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(run("i - j", 9, 3, 1), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(run("i - j", 9, 3, 3), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+  EXPECT_EQ(run("i - j", 9, 3, 0), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(run("i mod 3 + j floordiv 2", 5, 10, 6), LOCKSTEP_FRAGMENT_OK);
+  EXPECT_EQ(run("i mod 3 + j floordiv 2", 4, 10, 6), LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS);
+}
+
+// A check that depends on what LLVM leaves undefined would be left out: here no index is right.
+void ExpectNoIndexIsRight(const std::string& lines) {
+  FragmentObject object("func.func @f(%x: tensor<?xf64>, %f: f64) -> f64 {\n" + lines +
+                        "  %k = arith.index_cast %i : i64 to index\n"
+                        "  %r = tensor.extract %x[%k] : tensor<?xf64>\n  return %r : f64\n}");
+  Call call;
+  EXPECT_EQ(object.Run(call, {Operand::Of<double>({0}, {}), Operand::Of<double>({}, {1e300})}),
+            LOCKSTEP_FRAGMENT_OUT_OF_BOUNDS)
+      << lines;
+}
+
+TEST(FragmentFailureTest, NothingThatIsUndefinedElsewhereLeavesAnyCheckOut) {
+  ExpectNoIndexIsRight("  %i = arith.fptosi %f : f64 to i64\n");
+  ExpectNoIndexIsRight(
+      "  %c = arith.constant 1.0e300 : f64\n  %i = arith.fptosi %c : f64 to i64\n");
+  ExpectNoIndexIsRight(
+      "  %c = arith.constant 100 : i64\n  %o = arith.constant 1 : i64\n"
+      "  %i = arith.shli %o, %c : i64\n");
+  ExpectNoIndexIsRight(
+      "  %c1 = arith.constant 1 : index\n  %e = tensor.empty() : tensor<4xi64>\n"
+      "  %i = tensor.extract %e[%c1] : tensor<4xi64>\n");
+  ExpectNoIndexIsRight(
+      "  %c = arith.constant 9223372036854775807 : i64\n"
+      "  %i = arith.addi %c, %c overflow<nsw, nuw> : i64\n");
+  ExpectNoIndexIsRight(
+      "  %z = arith.constant 0.0 : f64\n  %n = arith.divf %z, %z fastmath<nnan> : f64\n"
+      "  %b = arith.cmpf ogt, %n, %f fastmath<nnan> : f64\n  %i = arith.extui %b : i1 to i64\n");
+}
+
+TEST(FragmentFailureTest, ShiftsByTooManyBitsShiftAllOut) {
+  FragmentObject object(R"(func.func @shift(%a: i32, %n: i32) -> (i32, i32, i32) {
+  %l = arith.shli %a, %n : i32
+  %u = arith.shrui %a, %n : i32
+  %s = arith.shrsi %a, %n : i32
+  return %l, %u, %s : i32, i32, i32
+})");
+  for (const int32_t bits : {0, 1, 31, 32, 33, 1000, -1}) {
+    const auto results =
+        object.Results({Operand::Of<int32_t>({}, {-5}), Operand::Of<int32_t>({}, {bits})});
+    const bool all = bits < 0 || bits > 31;
+    EXPECT_EQ(results[0].As<uint32_t>()[0], all ? 0 : 0xFFFFFFFBu << bits) << bits;
+    EXPECT_EQ(results[1].As<uint32_t>()[0], all ? 0 : 0xFFFFFFFBu >> bits) << bits;
+    EXPECT_EQ(results[2].As<int32_t>()[0], all ? -1 : -5 >> bits) << bits;
+  }
 }
 
 TEST(FragmentFailureTest, DimensionsThatThereAreNot) {

@@ -112,12 +112,13 @@ class FragmentObject {
                     << answer_.failure->operation << ": " << answer_.failure->message;
       return;
     }
-    const int fd = memfd_create("fragment.so", MFD_CLOEXEC);
-    EXPECT_EQ(write(fd, answer_.object.data(), answer_.object.size()),
+    // Open as long as the object is loaded: the dynamic linker takes a path that it knows for the
+    // library that it knows.
+    fd_ = memfd_create("fragment.so", MFD_CLOEXEC);
+    EXPECT_EQ(write(fd_, answer_.object.data(), answer_.object.size()),
               static_cast<ssize_t>(answer_.object.size()));
-    library_ = dlopen(("/proc/self/fd/" + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(("/proc/self/fd/" + std::to_string(fd_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) ADD_FAILURE() << dlerror();
-    close(fd);
     if (library_ == nullptr) return;
     run_ = reinterpret_cast<LockstepFragmentRun>(dlsym(library_, LOCKSTEP_FRAGMENT_RUN_SYMBOL));
     sizes_ =
@@ -127,6 +128,7 @@ class FragmentObject {
   FragmentObject& operator=(const FragmentObject&) = delete;
   ~FragmentObject() {
     if (library_ != nullptr) dlclose(library_);
+    if (fd_ >= 0) close(fd_);
   }
 
   const Answer& answer() const { return answer_; }
@@ -178,6 +180,7 @@ class FragmentObject {
 
  private:
   Answer answer_;
+  int fd_ = -1;
   void* library_ = nullptr;
   LockstepFragmentRun run_ = nullptr;
   LockstepFragmentSizes sizes_ = nullptr;

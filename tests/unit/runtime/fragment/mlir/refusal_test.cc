@@ -45,6 +45,15 @@ TEST(FragmentRefusalTest, DialectsTypesAndCallsThatAreNotSupported) {
       StatusCode::kUnimplemented, 1, 14, "func.func", "f16");
   ExpectRefused("func.func @f(%x: tensor<3xi8>) -> tensor<3xi8> {\n  return %x : tensor<3xi8>\n}",
                 StatusCode::kUnimplemented, 1, 14, "func.func", "i8");
+  for (const std::string type : {"bf16", "i16", "i128", "si32", "complex<f64>"}) {
+    ExpectRefused("func.func @f(%x: tensor<3x" + type + ">) -> tensor<3x" + type +
+                      "> {\n  return %x : tensor<3x" + type + ">\n}",
+                  StatusCode::kUnimplemented, 1, 14, "func.func", type);
+  }
+  ExpectRefused(
+      "func.func @f(%x: f32) -> f32 {\n  %y = arith.truncf %x : f32 to f16\n"
+      "  %z = arith.extf %y : f16 to f32\n  return %z : f32\n}",
+      StatusCode::kUnimplemented, 2, 8, "arith.truncf", "f16");
   ExpectRefused(
       "func.func @f(%x: f64) -> f64 {\n  %y = func.call @f(%x) : (f64) -> f64\n  return %y : "
       "f64\n}",

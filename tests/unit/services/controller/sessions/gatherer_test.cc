@@ -151,5 +151,19 @@ TEST_F(GathererTest, NothingPendingMeansAFarDeadline) {
   EXPECT_GE(gatherer_.Expire(now_).when(), now_ + 1min);
 }
 
+// What they execute meanwhile would tell nothing.
+TEST_F(GathererTest, WhatRanksDoBesideTheirCommandsIsTold) {
+  gatherer_.Expect("client", kSession, kRequest, kWorkers, -1, Deadline::At(now_ + 1s), now_,
+                   "compile f.mlir");
+  Answer(1);
+  Answer(3);
+  gatherer_.Expire(now_ + 2s);
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].error.code, StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(finished_[0].error.message,
+            "no answer in time: ranks 0, 2 did not yet compile f.mlir; they go on, and asking once "
+            "more waits for that");
+}
+
 }  // namespace
 }  // namespace lockstep::controller

@@ -55,6 +55,8 @@ make_controller() {
 make_worker() {
   local to="$WORK/lockstep-worker"
   program "$to" services/worker/lockstep-worker
+  # Small, and of no use without a GPU and NVRTC, which it loads while it runs.
+  program "$to" services/compiler/cuda/lockstep-cuda-compiler
   install -Dm644 -t "$to/$PRIVATE" "$(ffi_library)"
   if [[ -e "$BINARIES/services/worker/$MPI_LIBRARY" ]]; then
     install -Dm644 -t "$to/$PRIVATE" "$BINARIES/services/worker/$MPI_LIBRARY"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/rank_text.h"
+#include "runtime/fragment/shares.h"
 #include "runtime/plan/placement.h"
 
 namespace lockstep::fragment {
@@ -26,16 +27,6 @@ const char* DimensionsText(int ndim) { return ndim == 1 ? " dimension" : " dimen
 
 std::vector<int64_t> ExtentsOf(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
-}
-
-bool IsDealtOut(const plan::Layout& layout) {
-  return std::any_of(layout.placements().begin(), layout.placements().end(),
-                     [](const plan::Placement& placement) { return placement.is_shard(); });
-}
-
-bool IsPartial(const plan::Layout& layout) {
-  return std::any_of(layout.placements().begin(), layout.placements().end(),
-                     [](const plan::Placement& placement) { return placement.is_partial(); });
 }
 
 bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
@@ -212,7 +203,8 @@ Status PlacedCall::CheckResult(int result) const {
   }
   if (combine != Combine::kNone && kind_ != Kind::kFunction) {
     bool differs = false;
-    for (int a = 0; a < signature_.num_arguments(); ++a) differs = differs || Differs(a);
+    for (int a = 0; a < signature_.num_arguments(); ++a)
+      differs = differs || DiffersByWorker(*this, a);
     if (!differs) {
       return refuse("no argument is split, so all workers have the same one; split one, or combine",
                     " by none");
@@ -222,14 +214,14 @@ Status PlacedCall::CheckResult(int result) const {
       DimensionOf(combine).has_value() || combine == Combine::kAdd || combine == Combine::kMul;
   // A module's function may do something else on each worker.
   if (counts_all && kind_ != Kind::kFunction) {
-    if (const auto twins = Twins(); twins.has_value()) {
+    if (const auto twins = WorkersGivenTheSame(*this); twins.has_value()) {
       return refuse("ranks ", workers_.RankAt(twins->first), " and ",
                     workers_.RankAt(twins->second), " are given the same, and their results would ",
                     "count twice; split the arguments over all workers");
     }
   }
   if (DimensionOf(combine).has_value()) {
-    if (const auto argument = ArgumentOutOfOrder(); argument.has_value()) {
+    if (const auto argument = ArgumentOutOfOrder(*this); argument.has_value()) {
       return refuse("the parts of argument ", *argument, " lie in another order than the ranks ",
                     "that have them; split it, or reshard it");
     }
@@ -389,60 +381,9 @@ bool PlacedCall::IsKept(int result) const {
   // A module's function may do something else on each worker.
   if (kind_ == Kind::kFunction) return true;
   for (int a = 0; a < signature_.num_arguments(); ++a) {
-    if (Differs(a)) return true;
+    if (DiffersByWorker(*this, a)) return true;
   }
   return false;
-}
-
-bool PlacedCall::Differs(int argument) const {
-  const auto& layout = layouts_[static_cast<size_t>(argument)];
-  return !layout.has_value() || IsDealtOut(*layout) || IsPartial(*layout);
-}
-
-std::optional<std::pair<int, int>> PlacedCall::Twins() const {
-  // What a worker is given, as numbers that can be compared, and which one it is.
-  std::vector<std::pair<std::vector<int64_t>, int>> given;
-  for (int a = 0; a < signature_.num_arguments(); ++a) {
-    const auto& layout = layouts_[static_cast<size_t>(a)];
-    if (!layout.has_value() || IsPartial(*layout)) return std::nullopt;
-  }
-  for (int index = 0; index < workers_.size(); ++index) {
-    if (!Calls(index)) continue;
-    std::vector<int64_t> parts;
-    for (int a = 0; a < signature_.num_arguments(); ++a) {
-      if (!Differs(a)) continue;
-      const plan::Box part = PartAt(a, index);
-      parts.insert(parts.end(), part.begin.dims().begin(), part.begin.dims().end());
-      parts.insert(parts.end(), part.extents.dims().begin(), part.extents.dims().end());
-    }
-    given.emplace_back(std::move(parts), index);
-  }
-  std::sort(given.begin(), given.end());
-  for (size_t i = 1; i < given.size(); ++i) {
-    if (given[i].first == given[i - 1].first) {
-      return std::make_pair(given[i - 1].second, given[i].second);
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<int> PlacedCall::ArgumentOutOfOrder() const {
-  for (int a = 0; a < signature_.num_arguments(); ++a) {
-    const auto& layout = layouts_[static_cast<size_t>(a)];
-    if (!layout.has_value() || inputs_[static_cast<size_t>(a)].split != Split::kAsPlaced) continue;
-    std::optional<plan::Box> before;
-    for (int index = 0; index < workers_.size(); ++index) {
-      if (!Calls(index) || LacksPart(a, index)) continue;
-      plan::Box part = PartAt(a, index);
-      const bool is_behind =
-          before.has_value() &&
-          std::lexicographical_compare(part.begin.dims().begin(), part.begin.dims().end(),
-                                       before->begin.dims().begin(), before->begin.dims().end());
-      if (is_behind) return a;
-      before = std::move(part);
-    }
-  }
-  return std::nullopt;
 }
 
 int PlacedCall::FirstCaller() const {

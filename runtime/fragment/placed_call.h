@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -119,12 +118,6 @@ class PlacedCall {
   std::vector<int64_t> DealOut(int64_t count) const;
   // Whether each worker has a result of its own, of any shape.
   bool IsKept(int result) const;
-  // Whether the argument differs from worker to worker, as a rule.
-  bool Differs(int argument) const;
-  // Two workers that are given the same of all arguments. None: there are no such.
-  std::optional<std::pair<int, int>> Twins() const;
-  // One whose parts do not follow one another as the workers do. None: there is none.
-  std::optional<int> ArgumentOutOfOrder() const;
   int FirstCaller() const;
 
   Kind kind_;

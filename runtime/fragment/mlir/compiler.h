@@ -55,8 +55,8 @@ struct Answer {
   std::string object;
 };
 
-// Which build of this compiler it is, and the version of LLVM: "lockstep-compiler 90bb379668..., LLVM
-// 19.1.7". Part of the key of what it compiles.
+// Which build of this compiler it is, and the version of LLVM: "lockstep-compiler 90bb379668...,
+// LLVM 19.1.7". Part of the key of what it compiles.
 std::string CompilerVersion();
 
 // This machine's processor. Reads files of the system on some processors, so it comes before a

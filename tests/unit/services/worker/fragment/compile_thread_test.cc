@@ -139,7 +139,7 @@ TEST(SessionFragmentsTest, OneOfTwoGrantsIsEnough) {
   const fragment::CompileWork work = FakeCompiler::Work("sum");
   const auto object = cache.Get(work);
   ASSERT_TRUE(object.ok()) << object.status();
-  const fragment::ObjectKey key = fragment::KeyOf(work.fragment);
+  const fragment::ObjectKey key = work.fragment.key();
 
   SessionFragments fragments;
   ASSERT_TRUE(fragments.Grant(key, "f.mlir").ok());

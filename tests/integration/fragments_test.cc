@@ -494,6 +494,7 @@ TEST_P(FragmentsWithoutCompilerTest, WorkersSayWhatIsMissing) {
 class FragmentsLargeTest : public OwnClusterFixture {
  protected:
   void SetUp() override {
+    if (std::getenv("LOCKSTEP_DEVICE") != nullptr) GTEST_SKIP() << "copied to a GPU, it takes long";
     ClusterOptions options;
     options.workers = 1;
     options.worker.arena_bytes = size_t{3} << 30;
@@ -506,7 +507,6 @@ INSTANTIATE_TEST_SUITE_P(Clusters, FragmentsLargeTest,
                          ::testing::Values(ClusterKind::kLocalThreads), NameOf);
 
 TEST_P(FragmentsLargeTest, AResultIsLargerThanTwoGigabytes) {
-  if (std::getenv("LOCKSTEP_DEVICE") != nullptr) GTEST_SKIP() << "copied to a GPU, it takes long";
   constexpr int64_t kMany = (int64_t{2} << 30) / 8 + 10;
   const DRef result = Unwrap(session_->Execute(Unwrap(Fragment::Mlir("sum")), {{kMany}, Numbers(1)},
                                                {{Combine::kNone}}))

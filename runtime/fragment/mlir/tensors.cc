@@ -146,12 +146,11 @@ mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, lina
   if (mlir::isa<linalg::MapOp, linalg::ReduceOp>(op.getOperation()))
     return GeneralizeRegion(rewriter, op);
   llvm::SmallVector<unsigned> order;
-  if (mlir::isa<linalg::MatmulOp, linalg::MatmulTransposeAOp>(op.getOperation())) {
+  if (mlir::isa<linalg::MatmulOp, linalg::MatmulTransposeAOp, linalg::BatchVecmatOp>(
+          op.getOperation())) {
     order = {0, 2, 1};
   } else if (mlir::isa<linalg::BatchMatmulOp, linalg::BatchMatmulTransposeAOp>(op.getOperation())) {
     order = {0, 1, 3, 2};
-  } else if (mlir::isa<linalg::BatchVecmatOp>(op.getOperation())) {
-    order = {0, 2, 1};
   } else if (mlir::isa<linalg::VecmatOp>(op.getOperation())) {
     order = {1, 0};
   }

@@ -43,8 +43,9 @@ struct LocalClusterOptions {
   // The program that compiles fragments; empty: $LOCKSTEP_COMPILER, or `lockstep-compiler` beside
   // this program, or in PATH.
   std::string compiler;
-  // The one that compiles CUDA source, likewise ($LOCKSTEP_CUDA_COMPILER, `lockstep-cuda-compiler`),
-  // and the file of NVRTC that it loads; empty: wherever the dynamic linker finds it.
+  // The one that compiles CUDA source, likewise ($LOCKSTEP_CUDA_COMPILER,
+  // `lockstep-cuda-compiler`), and the file of NVRTC that it loads; empty: wherever the dynamic
+  // linker finds it.
   std::string cuda_compiler;
   std::string nvrtc_library;
   // The most address space that such a program takes; 0: any.

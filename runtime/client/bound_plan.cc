@@ -143,12 +143,8 @@ Status BoundPlan::Execute(const ExecuteOptions& options) {
 void BoundPlan::NoteWrites(SessionCore& core) const {
   // Its functions may write to what they are given, and to what they know from before.
   core.NoteFunctionCall();
-  const auto note = [&](const DRef& ref) {
-    core.NoteKnownToFunctions(ref);
-    core.DropCopies(ref);
-  };
-  for (const auto& [name, output] : outputs_) note(output);
-  for (const DRef& input : inputs_) note(input);
+  for (const auto& [name, output] : outputs_) core.NoteGivenToFunction(output);
+  for (const DRef& input : inputs_) core.NoteGivenToFunction(input);
 }
 
 StatusOr<DRef> BoundPlan::Output(std::string_view name) const {

@@ -40,9 +40,7 @@ StatusOr<DRef> Relaid(SessionCore& core, const DRef& ref, const plan::Layout& wa
 void NoteFunctionCall(SessionCore& core, absl::Span<const DRef* const> given) {
   core.NoteFunctionCall();
   for (const DRef* const ref : given) {
-    if (ref == nullptr) continue;
-    core.NoteKnownToFunctions(*ref);
-    core.DropCopies(*ref);
+    if (ref != nullptr) core.NoteGivenToFunction(*ref);
   }
 }
 

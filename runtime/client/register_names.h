@@ -96,8 +96,8 @@ class RegisterNames {
   // session, before the command that writes is issued, and after it: a copy that is made between
   // the two may be older.
   void DropRelaid(const DRef& ref);
-  // A function is called, which may write to all that it was ever given or has made
-  // now. Before and after, as DropRelaid().
+  // A function is called, which may write to all that functions were ever given, or have made.
+  // Before and after, as DropRelaid().
   void NoteFunctionCall() {
     if (has_relaid_.load(std::memory_order_relaxed)) CountSharedWrite();
   }

@@ -166,18 +166,13 @@ Status CheckArguments(const SessionCore& core, absl::Span<const Argument> argume
 
 namespace {
 
-void NoteGiven(SessionCore& core, const DRef& ref) {
-  core.NoteKnownToFunctions(ref);
-  core.DropCopies(ref);
-}
-
 void NoteGivenIn(SessionCore& core, const Value& value) {
   if (const auto* list = value.As<Value::List>()) {
     for (const Value& item : *list) NoteGivenIn(core, item);
   } else if (const auto* map = value.As<Value::Map>()) {
     for (const auto& [key, item] : *map) NoteGivenIn(core, item);
   } else if (const auto* ref = value.As<RegisterRef>()) {
-    if (ref->name != nullptr) NoteGiven(core, *ref->name);
+    if (ref->name != nullptr) core.NoteGivenToFunction(*ref->name);
   }
 }
 
@@ -186,7 +181,7 @@ void NoteGivenIn(SessionCore& core, const Value& value) {
 void NoteFunctionCall(SessionCore& core, absl::Span<const Argument> arguments) {
   core.NoteFunctionCall();
   for (const Argument& argument : arguments) {
-    if (argument.kind() == Argument::Kind::kDRef) NoteGiven(core, argument.object<DRef>());
+    if (argument.kind() == Argument::Kind::kDRef) core.NoteGivenToFunction(argument.object<DRef>());
     if (argument.kind() == Argument::Kind::kValue) NoteGivenIn(core, argument.object<Value>());
   }
 }

@@ -230,6 +230,11 @@ class SessionCore {
   void DropCopies(const DRef& ref) { names_->DropRelaid(ref); }
   void NoteFunctionCall() { names_->NoteFunctionCall(); }
   void NoteKnownToFunctions(const DRef& ref) { names_->NoteKnownToFunctions(ref); }
+  // A function that is called is given it, and may write to it. Before and after the call.
+  void NoteGivenToFunction(const DRef& ref) {
+    NoteKnownToFunctions(ref);
+    DropCopies(ref);
+  }
   FragmentTrafficCounts& fragment_traffic() { return fragment_traffic_; }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);

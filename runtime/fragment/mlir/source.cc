@@ -61,24 +61,6 @@ void RemoveForeignAttributes(mlir::Operation* op) {
   }
 }
 
-// Promises that no sum overflows, that nothing is NaN, and the like: where one is broken, compiled
-// code may do anything, and not only compute something else.
-void RemovePromises(mlir::Operation* op) {
-  namespace arith = mlir::arith;
-  mlir::MLIRContext* const context = op->getContext();
-  if (auto integer = mlir::dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op)) {
-    op->setAttr(integer.getIntegerOverflowAttrName(),
-                arith::IntegerOverflowFlagsAttr::get(context, arith::IntegerOverflowFlags::none));
-  }
-  if (auto floating = mlir::dyn_cast<arith::ArithFastMathInterface>(op)) {
-    constexpr auto kPromises = arith::FastMathFlags::nnan | arith::FastMathFlags::ninf;
-    const arith::FastMathFlagsAttr flags = floating.getFastMathFlagsAttr();
-    if (!flags) return;
-    op->setAttr(floating.getFastMathAttrName(),
-                arith::FastMathFlagsAttr::get(context, flags.getValue() & ~kPromises));
-  }
-}
-
 mlir::LogicalResult CheckOperation(mlir::Operation* op, Errors& errors) {
   const llvm::StringRef dialect = op->getName().getDialectNamespace();
   if (!IsSupportedDialect(dialect)) {
@@ -92,7 +74,6 @@ mlir::LogicalResult CheckOperation(mlir::Operation* op, Errors& errors) {
                              " is not supported: a fragment is one function, which calls no other");
   }
   RemoveForeignAttributes(op);
-  RemovePromises(op);
   return CheckTypes(op, errors);
 }
 

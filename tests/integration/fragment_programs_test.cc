@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,25 +16,17 @@
 #include "examples/fragments/tables.h"
 #include "examples/support/find_file.h"
 #include "runtime/client/trace.h"
-#include "services/local/local_cluster.h"
+#include "tests/integration/compiled_fragments_fixture.h"
 #include "tests/integration/examples/program.h"
 #include "tests/support/files.h"
 
 namespace lockstep::examples::fragments {
 namespace {
 
-constexpr char kCompiler[] = "services/compiler/lockstep-compiler";
+using lockstep::testing::Unwrap;
+
 // Of what NumPy finds: sums are rounded in another order, in one step after the other.
 constexpr double kTolerance = 1e-9;
-
-template <typename T>
-T Unwrap(StatusOr<T> value) {
-  if (!value.ok()) {
-    ADD_FAILURE() << value.status();
-    std::abort();
-  }
-  return std::move(*value);
-}
 
 // What expected/make.py has saved: a heading of text, and the elements.
 template <typename T>
@@ -94,25 +85,8 @@ Graph Among(const Packages& packages, const std::vector<std::string>& names) {
   return Graph::Of(links);
 }
 
-// Its parameter is the number of workers.
-class FragmentProgramsTest : public ::testing::TestWithParam<int> {
+class FragmentProgramsTest : public lockstep::testing::CompiledFragmentsFixture {
  protected:
-  void SetUp() override {
-    // All clusters of this program share what is compiled.
-    static const support::ScratchDirectory directory;
-    local::LocalClusterOptions options;
-    options.workers = GetParam();
-    options.arena_bytes = size_t{64} << 20;
-    options.compiler = std::filesystem::absolute(kCompiler);
-    options.fragment_cache = directory.File("fragments");
-    cluster_ = Unwrap(local::LocalCluster::Start(options));
-    session_ = std::make_unique<Session>(Unwrap(cluster_->Connect()));
-  }
-  void TearDown() override {
-    EXPECT_EQ(session_->Close(), OkStatus());
-    EXPECT_EQ(cluster_->Stop(), OkStatus());
-  }
-
   void ExpectTables(const std::string& kind, int64_t digit_rows, int64_t tumour_rows) {
     const Digits digits = Unwrap(ReadDigits());
     const HostTensor x = FirstRows(digits.pixels, digit_rows);
@@ -139,9 +113,6 @@ class FragmentProgramsTest : public ::testing::TestWithParam<int> {
     ExpectNumbers(Unwrap(PageRank(*session_, graph, 0.85, 1e-12)).ranks, kind + "_page_rank");
     ExpectLabels(Unwrap(ConnectedComponents(*session_, graph)).labels, kind + "_components");
   }
-
-  std::unique_ptr<local::LocalCluster> cluster_;
-  std::unique_ptr<Session> session_;
 };
 INSTANTIATE_TEST_SUITE_P(Workers, FragmentProgramsTest, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());
@@ -254,7 +225,7 @@ TEST(ExpectedTest, IsWhatNumPyFinds) {
 
 // What a person sees.
 TEST(FragmentsExampleTest, ShowsAllPrograms) {
-  const std::string compiler = std::filesystem::absolute(kCompiler);
+  const std::string compiler = lockstep::testing::CompilerPath();
   ASSERT_EQ(setenv("LOCKSTEP_COMPILER", compiler.c_str(), 1), 0);
   const support::ScratchDirectory scratch;
   const auto result =

@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "runtime/client/session.h"
-#include "services/local/local_cluster.h"
-#include "tests/support/files.h"
+#include "tests/integration/compiled_fragments_fixture.h"
 
 namespace lockstep::testing {
 namespace {
@@ -28,17 +25,6 @@ using ::testing::HasSubstr;
 
 #define EXPECT_OK(expression) EXPECT_EQ((expression), OkStatus())
 
-constexpr char kCompiler[] = "services/compiler/lockstep-compiler";
-
-template <typename T>
-T Unwrap(StatusOr<T> value) {
-  if (!value.ok()) {
-    ADD_FAILURE() << value.status();
-    std::abort();
-  }
-  return std::move(*value);
-}
-
 // Small whole numbers, so that sums are the same in any order.
 template <typename T = double>
 HostTensor Numbers(const Shape& shape) {
@@ -47,25 +33,8 @@ HostTensor Numbers(const Shape& shape) {
   return HostTensor::Of<T>(shape, numbers);
 }
 
-// Its parameter is the number of workers.
-class MlirFragmentsTest : public ::testing::TestWithParam<int> {
+class MlirFragmentsTest : public CompiledFragmentsFixture {
  protected:
-  void SetUp() override {
-    // All clusters of this program share what is compiled.
-    static const support::ScratchDirectory directory;
-    local::LocalClusterOptions options;
-    options.workers = GetParam();
-    options.arena_bytes = size_t{64} << 20;
-    options.compiler = std::filesystem::absolute(kCompiler);
-    options.fragment_cache = directory.File("fragments");
-    cluster_ = Unwrap(local::LocalCluster::Start(options));
-    session_ = std::make_unique<Session>(Unwrap(cluster_->Connect()));
-  }
-  void TearDown() override {
-    EXPECT_OK(session_->Close());
-    EXPECT_OK(cluster_->Stop());
-  }
-
   static Fragment Mlir(const std::string& text) { return Unwrap(Fragment::Mlir(text, "f.mlir")); }
   std::vector<DRef> Execute(const std::string& text, const std::vector<FragmentInput>& inputs,
                             const std::vector<FragmentOutput>& outputs) {
@@ -80,9 +49,6 @@ class MlirFragmentsTest : public ::testing::TestWithParam<int> {
   std::vector<T> Collected(const DRef& ref) {
     return Unwrap(Unwrap(session_->Collect(ref)).Elements<T>());
   }
-
-  std::unique_ptr<local::LocalCluster> cluster_;
-  std::unique_ptr<Session> session_;
 };
 INSTANTIATE_TEST_SUITE_P(Workers, MlirFragmentsTest, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());

@@ -14,6 +14,8 @@
 #include <xxhash.h>
 #endif
 
+#include "runtime/base/sanitizers.h"
+
 namespace lockstep {
 namespace {
 
@@ -30,14 +32,9 @@ constexpr size_t kStreamFrom = size_t{24} << 20;
 
 #if defined(__x86_64__)
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;  // these see memcpy, but not what assembly touches
-#else
-constexpr bool kSanitized = false;
-#endif
-
 // "Enhanced rep movsb": the processor takes ownership of the destination's lines without fetching
-// them, which beats loads and stores by half when the lines sit in another core's cache.
+// them, which beats loads and stores by half when the lines sit in another core's cache. Sanitizers
+// see memcpy, but not what assembly touches.
 bool HasFastRepMovsb() {
   constexpr unsigned kErmsBit = 1u << 9;  // of EBX, leaf 7
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "runtime/base/child_process.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/fragment/compile_codec.h"
 
 namespace lockstep::fragment {
@@ -72,8 +73,10 @@ struct Limits {
 
 Limits LimitsOf(const CompilerOptions& options, Deadline deadline) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(deadline.Remaining()).count();
+  // A compiler that is built like this program would not even start with less than terabytes.
+  const uint64_t memory_bytes = kSanitized ? 0 : options.memory_bytes;
   // It may have threads.
-  return {options.memory_bytes, 4 * static_cast<uint64_t>(std::clamp<int64_t>(seconds, 1, 86'400))};
+  return {memory_bytes, 4 * static_cast<uint64_t>(std::clamp<int64_t>(seconds, 1, 86'400))};
 }
 
 // It sets limits itself, too, and would take lower ones than these if it were not told.

@@ -235,8 +235,6 @@ ClusterOptions::ClusterOptions() {
   // Clusters over TCP, however few cores there are; local ones have what is usual.
   worker.plan_lanes = 2;
   worker.compiler = std::filesystem::absolute("tests/unit/runtime/fragment/testdata/fake_compiler");
-  // Sanitizers map more than any compiler uses.
-  worker.compiler_memory_bytes = 0;
   const char* const device = std::getenv("LOCKSTEP_DEVICE");
   if (device != nullptr) worker.device = device;
 }

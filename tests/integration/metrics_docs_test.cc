@@ -98,8 +98,6 @@ void MetricsDocsTest::Cluster::Start() {
         "controller.heartbeat_interval=50ms",
         // A stand-in, which compiles nothing.
         "worker.compiler=" + std::filesystem::absolute(kFakeCompiler).string(),
-        // Sanitizers map more than any compiler uses.
-        "worker.compiler_memory_bytes=0B",
         "worker.fragment_cache=" + directory->path() + "/objects"}});
   ASSERT_TRUE(config.ok()) << config.status();
   options.cluster = *std::move(config);

@@ -41,8 +41,6 @@ class MetricsTest : public ServicesFixture {
     options.metrics_endpoint = "http://127.0.0.1:*";
     options.compiler =
         std::filesystem::absolute("tests/unit/runtime/fragment/testdata/fake_compiler");
-    // Sanitizers map more than any compiler uses.
-    options.compiler_memory_bytes = 0;
     return ServicesFixture::StartWorker(options);
   }
   static httplib::Response GetFrom(const std::string& endpoint, const std::string& path) {

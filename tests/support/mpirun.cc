@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/base/sanitizers.h"
+
 namespace lockstep::support {
 namespace {
 
@@ -24,14 +26,13 @@ StatusOr<std::string> FindLibrary() {
 }  // namespace
 
 std::string Mpirun::WhyNot() {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  return "sanitizers do not see into MPI's libraries, and report what is right there";
-#else
+  if (kSanitized) {
+    return "sanitizers do not see into MPI's libraries, and report what is right there";
+  }
   const Status mpirun = FindMpirun().status();
   if (!mpirun.ok()) return "no mpirun: " + Message(mpirun);
   const Status library = FindLibrary().status();
   return library.ok() ? "" : "built without MPI: " + Message(library);
-#endif
 }
 
 ChildOptions Mpirun::Job(int ranks, const std::vector<std::string>& argv,

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/sanitizers.h"
 
 namespace lockstep::bench {
 namespace {
@@ -19,13 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kSample{200};
 constexpr double kQuietCores = 0.1;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kHasSanitizer = true;
-#else
-constexpr bool kHasSanitizer = false;
-#endif
 #if defined(__OPTIMIZE__)
-constexpr bool kIsOptimised = !kHasSanitizer;
+constexpr bool kIsOptimised = !kSanitized;
 #else
 constexpr bool kIsOptimised = false;
 #endif

@@ -4,24 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/sanitizers.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/lowering/reshard.h"
 
 namespace lockstep::plan::testing {
 
-// Of thousands of random plans, one in so many is tried. Under a sanitizer each takes ten
+// Of thousands of random plans, one in so many is tried. Under AddressSanitizer each takes ten
 // times as long, and a few show what it looks for.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr int kOneIn = 11;  // coprime to what else goes round in them
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr int kOneIn = 11;  // coprime to what else goes round in them
-#else
-inline constexpr int kOneIn = 1;
-#endif
-#else
-inline constexpr int kOneIn = 1;
-#endif
+inline constexpr int kOneIn = kAddressSanitized ? 11 : 1;  // coprime to what else goes round
 
 // A tensor's elements in row-major order, before they are converted to its dtype.
 using Elements = std::vector<int32_t>;

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "runtime/base/files.h"
+#include "runtime/base/random.h"
 
 namespace lockstep::cli {
 namespace {
@@ -88,7 +89,7 @@ StatusOr<HostTensor> ReadFrom(std::istream& file) {
   if (!file.read(prefix, sizeof(prefix)) || std::string_view(prefix, 6) != kMagic) {
     return InvalidArgument("this is no .npy file");
   }
-  const int major = prefix[6];
+  const int major = static_cast<unsigned char>(prefix[6]);
   if (major < 1 || major > 3) return InvalidArgument("unknown .npy version ", major);
   unsigned char length_bytes[4] = {0, 0, 0, 0};
   if (!file.read(reinterpret_cast<char*>(length_bytes), major == 1 ? 2 : 4)) {
@@ -96,7 +97,9 @@ StatusOr<HostTensor> ReadFrom(std::istream& file) {
   }
   const uint32_t length = length_bytes[0] | uint32_t{length_bytes[1]} << 8 |
                           uint32_t{length_bytes[2]} << 16 | uint32_t{length_bytes[3]} << 24;
-  if (length > kMaxHeaderBytes) return InvalidArgument("a header of ", length, " bytes");
+  if (length > kMaxHeaderBytes)
+    return InvalidArgument("a header of ", length, " bytes, more than the ", kMaxHeaderBytes,
+                           " that are read");
   std::string header(length, '\0');
   if (!file.read(header.data(), length)) {
     return InvalidArgument("the file ends inside its header");
@@ -146,24 +149,23 @@ StatusOr<std::string> HeaderOf(const HostTensor& tensor) {
 
 Status WriteNpy(const std::string& path, const HostTensor& tensor) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string header, HeaderOf(tensor));
-  const std::string part = path + ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    if (!file) return FileError("cannot write", path, errno);
-    file << header;
-    file.write(tensor.data.data(), static_cast<std::streamsize>(tensor.data.size()));
-    file.close();
-    if (!file) {
-      const int error = errno;
-      std::error_code ignored;
-      std::filesystem::remove(part, ignored);
-      return FileError("cannot write", path, error);
-    }
-  }
+  // Of its own: another process may be writing the same file.
+  const std::string part = path + "." + RandomHex(8) + ".part";
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  if (!file) return FileError("cannot write", path, errno);
+  file << header;
+  file.write(tensor.data.data(), static_cast<std::streamsize>(tensor.data.size()));
+  file.close();
   std::error_code error;
-  std::filesystem::rename(part, path, error);
-  if (error) return FileError("cannot write", path, error.value());
-  return OkStatus();
+  if (file) {
+    std::filesystem::rename(part, path, error);
+  } else {
+    error = {errno, std::generic_category()};
+  }
+  if (!error) return OkStatus();
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  return FileError("cannot write", path, error.value());
 }
 
 StatusOr<HostTensor> ReadNpy(const std::string& path) {

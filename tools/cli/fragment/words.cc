@@ -181,7 +181,15 @@ StatusOr<std::vector<GivenInput>> InArgumentOrder(std::vector<GivenInput> inputs
                                                   const fragment::Signature& signature) {
   // Too many or too few of them are an error of the call, which says what it expects.
   const auto count = static_cast<size_t>(signature.num_arguments());
-  if (names.size() != count || inputs.size() != count) return inputs;
+  if (inputs.size() != count) return inputs;
+  if (names.size() != count) {
+    const auto named = std::find_if(inputs.begin(), inputs.end(),
+                                    [](const GivenInput& input) { return !input.name.empty(); });
+    if (named == inputs.end()) return inputs;
+    return InvalidArgument("the fragment does not tell what `", signature.function, "` calls its ",
+                           "arguments, so there is no ", Called(named->name, signature),
+                           "; give all inputs without names, in the order of the arguments");
+  }
   std::vector<std::optional<GivenInput>> places(count);
   std::vector<GivenInput> unnamed;
   for (GivenInput& input : inputs) {

@@ -44,9 +44,10 @@ StatusOr<GivenOutput> ParseOutput(const std::string& text);
 // does not tell: it is bytecode, or its first function is not one that is read at a glance.
 std::vector<std::string> ArgumentNames(std::string_view mlir);
 
-// The inputs in the order of the arguments. Those with names are looked for among `names`, if there
-// are as many as arguments; the others take the places that are left, in their order. Without
-// names all stay where they are. kInvalidArgument: there is no such argument, or it is given twice.
+// The inputs in the order of the arguments. Those with names are looked for among `names`; the
+// others take the places that are left, in their order. If there are not as many names as
+// arguments, the text does not tell them. kInvalidArgument: there is no such argument, or it is
+// given twice; an input has a name, and the text tells none.
 StatusOr<std::vector<GivenInput>> InArgumentOrder(std::vector<GivenInput> inputs,
                                                   const std::vector<std::string>& names,
                                                   const fragment::Signature& signature);

@@ -118,8 +118,10 @@ std::vector<std::string> Ordered(const std::vector<std::string>& texts,
 TEST(FragmentWordsTest, InputsTakeThePlacesOfTheirNames) {
   EXPECT_THAT(Ordered({"c=3", "1", "b=2"}, {"a", "b", "c"}), ElementsAre("a=1", "b=2", "c=3"));
   EXPECT_THAT(Ordered({"1", "2", "3"}, {"a", "b", "c"}), ElementsAre("a=1", "b=2", "c=3"));
-  EXPECT_THAT(Ordered({"c=3", "b=2", "a=1"}, {}), ElementsAre("c=3", "b=2", "a=1"))
-      << "bytecode has no names";
+  EXPECT_THAT(Ordered({"3", "2", "1"}, {}), ElementsAre("=3", "=2", "=1"));
+  EXPECT_THAT(Ordered({"3", "b=2", "1"}, {}),
+              ElementsAre(HasSubstr("so there is no \"b\" of `f`; give all inputs without names")))
+      << "bytecode has no names: what was meant for one would go to another";
   EXPECT_THAT(Ordered({"c=3", "b=2"}, {"a", "b", "c"}), ElementsAre("c=3", "b=2"))
       << "too few, which is an error of the call";
   EXPECT_THAT(Ordered({"a=3", "a=2", "1"}, {"a", "b", "c"}),

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "gtest/gtest.h"
 
@@ -106,10 +107,16 @@ TEST_F(NpyTest, WhatIsWrittenIsReadAgain) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, tensor);
     EXPECT_EQ((std::filesystem::file_size(path_) - tensor.data.size()) % 64, 0u);
-    EXPECT_FALSE(std::filesystem::exists(path_ + ".part"));
   }
   const Status unknown = WriteNpy(path_, {DType::kBFloat16, {1}, "ab"});
   EXPECT_EQ(unknown.code(), StatusCode::kInvalidArgument) << unknown;
+  // A directory is in the way of the file, which is written beside it.
+  const std::string within = path_ + ".d";
+  ASSERT_TRUE(std::filesystem::create_directories(within + "/y.npy"));
+  EXPECT_FALSE(WriteNpy(within + "/y.npy", HostTensor::Of<float>({1}, {1})).ok());
+  const std::filesystem::directory_iterator left(within);
+  EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "and nothing is left of it";
+  std::filesystem::remove_all(within);
   const Status nowhere = WriteNpy("/nonexistent/y.npy", HostTensor::Of<float>({1}, {1}));
   EXPECT_EQ(nowhere.code(), StatusCode::kNotFound) << nowhere;
 }

@@ -1,6 +1,7 @@
 #include "services/local/fragment_cache.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -41,11 +42,19 @@ StatusOr<std::string> UserFragmentCache() {
   return (cache / "lockstep" / "fragments").string();
 }
 
-Status PrepareFragmentCache(const std::string& path) {
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivate(fs::path(path).parent_path()));
+Status CanKeepFragments(const std::string& path) {
   LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path));
   std::error_code ignored;
-  return fs::exists(path, ignored) ? CheckTrusted(path) : OkStatus();
+  if (!fs::exists(path, ignored)) return OkStatus();
+  if (!fs::is_directory(path, ignored)) return FailedPrecondition(path, " is no directory");
+  LOCKSTEP_RETURN_IF_ERROR(CheckTrusted(path));
+  if (access(path.c_str(), R_OK | W_OK | X_OK) == 0) return OkStatus();
+  return FileError("cannot write to", path, errno);
+}
+
+Status PrepareFragmentCache(const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivate(fs::path(path).parent_path()));
+  return CanKeepFragments(path);
 }
 
 }  // namespace lockstep::local

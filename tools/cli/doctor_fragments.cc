@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/files.h"
 #include "runtime/base/quantity.h"
 #include "runtime/fragment/compiler_program.h"
 #include "services/local/fragment_cache.h"
@@ -58,17 +57,16 @@ Finding CheckFragmentCache(std::string path) {
     }
     path = *std::move(cache);
   }
-  Status trusted = CheckDirectoriesTo(path);
-  std::error_code error;
-  const bool is_there = fs::exists(path, error);
-  if (trusted.ok() && is_there) trusted = CheckTrusted(path);
+  const Status usable = local::CanKeepFragments(path);
   // What is not there yet is made.
-  if (!trusted.ok() && trusted.code() != StatusCode::kNotFound) {
-    return {kCache, Verdict::kDoubtful, Message(trusted),
+  if (!usable.ok() && usable.code() != StatusCode::kNotFound) {
+    return {kCache, Verdict::kDoubtful, Message(usable),
             is_given ? "until then each worker compiles for itself"
                      : "until then fragments are compiled anew by each cluster"};
   }
-  if (!is_there) return {kCache, Verdict::kGood, path + ", which is not there yet", ""};
+  std::error_code error;
+  if (!fs::exists(path, error))
+    return {kCache, Verdict::kGood, path + ", which is not there yet", ""};
   uint64_t files = 0;
   uint64_t bytes = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/support/files.h"
 
@@ -66,6 +67,15 @@ TEST(FragmentCacheTest, OneThatOthersCouldChangeIsRefused) {
   EXPECT_EQ(PrepareFragmentCache(path), OkStatus());
   fs::permissions(scratch.File("cache"), fs::perms::all);
   EXPECT_EQ(PrepareFragmentCache(path).code(), StatusCode::kPermissionDenied);
+}
+
+TEST(FragmentCacheTest, AFileIsNoCache) {
+  const support::ScratchDirectory scratch;
+  const std::string path = scratch.File("fragments");
+  std::ofstream(path).flush();
+  EXPECT_EQ(CanKeepFragments(path).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PrepareFragmentCache(path).code(), StatusCode::kFailedPrecondition)
+      << "each worker would compile for itself";
 }
 
 }  // namespace

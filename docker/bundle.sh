@@ -1,12 +1,12 @@
 #!/bin/bash
-# Puts the worker and the command line that are installed here together with the libraries that they need, so that they
-# run on another distribution, whose C and C++ libraries are as new or newer.
+# Puts the worker, its compiler of CUDA C++, and the command line that are installed here together with the libraries that
+# they need, so that they run on another distribution, whose C and C++ libraries are as new or newer.
 #
 # usage: bundle.sh FOLDER
 set -euo pipefail
 
 readonly FOLDER="$1"
-readonly PROGRAMS=(/usr/bin/lockstep-worker /usr/bin/lockstep)
+readonly PROGRAMS=(/usr/bin/lockstep-worker /usr/bin/lockstep-cuda-compiler /usr/bin/lockstep)
 readonly LIBRARIES=/usr/lib/lockstep # where they look first
 # These are used where the distribution has none: its own fit its drivers for InfiniBand, which NCCL asks for, too.
 readonly FALLBACK="$LIBRARIES/fallback"

@@ -32,7 +32,12 @@ struct OpenBlas {
   // One that was built without threads shares its buffers among those who call it at once, and
   // gives them wrong numbers.
   bool is_for_one_thread = false;
+  // One that was built for OpenMP asks that, in each call, how many threads the caller may have.
+  bool asks_openmp = false;
 };
+// What openblas_get_parallel() answers.
+constexpr int kWithoutThreads = 0;
+constexpr int kByOpenMp = 2;
 
 template <typename Function>
 bool Load(void* library, const char* name, Function& function) {
@@ -55,7 +60,8 @@ OpenBlas LoadOpenBlas() {
     blas.status = Unavailable(kFile, " lacks functions of CBLAS");
   } else {
     blas.set_threads(1);
-    blas.is_for_one_thread = blas.get_parallel() == 0;
+    blas.is_for_one_thread = blas.get_parallel() == kWithoutThreads;
+    blas.asks_openmp = blas.get_parallel() == kByOpenMp;
   }
   return blas;
 }
@@ -69,6 +75,16 @@ const OpenBlas& Blas() {
 std::unique_lock<std::mutex> Turn(const OpenBlas& blas) {
   static std::mutex mutex;
   return blas.is_for_one_thread ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
+
+// OpenMP counts for each thread that calls it; elsewhere it is enough to have said it once.
+void LeaveOneThread(const OpenBlas& blas) {
+  static std::mutex mutex;
+  thread_local bool is_said = false;
+  if (!blas.asks_openmp || is_said) return;
+  const std::lock_guard lock(mutex);
+  blas.set_threads(1);
+  is_said = true;
 }
 
 template <typename T>
@@ -170,6 +186,7 @@ class Parts {
     const auto ldc = static_cast<int>(matmul_.c_row);
     const auto rows = static_cast<int>(m);
     const auto terms = static_cast<int>(k);
+    LeaveOneThread(blas_);
     const std::unique_lock<std::mutex> turn = Turn(blas_);
     if (is_by_vector_) {
       GemvOf<T>(blas_)(kRowMajor, transpose_a, matmul_.a_transposed != 0 ? terms : rows,

@@ -25,25 +25,30 @@ std::string ParametersText(const KernelSignature& signature, bool with_names) {
 }
 
 // A kernel that takes something else than it is given reads and writes anywhere: so the compiler
-// compares the two. On one line, and said to be where the signature is.
+// compares the two. On one line, and said to be where the signature is. The names are such as no
+// source has macros for: T, A and B are common ones.
 std::string Check(const KernelSignature& signature, const std::string& kernel) {
   constexpr std::string_view kTypes =
       "namespace lockstep_signature {"
       // As long as each other, and the one or the other is int64_t.
-      " template <class T> struct Element { using type = T; };"
-      " template <> struct Element<long long> { using type = long; };"
-      " template <> struct Element<long long*> { using type = long*; };"
-      " template <> struct Element<const long long*> { using type = const long*; };"
-      " template <class...> struct List { static constexpr bool same = false; };"
-      " template <class> struct Taken;"
-      " template <class... A> struct Taken<void (*)(A...)>"
-      " { using types = List<typename Element<A>::type...>; };"
-      " template <class A, class B> struct Same { static constexpr bool value = false; };"
-      " template <class A> struct Same<A, A> { static constexpr bool value = true; };";
+      " template <class lockstep_t> struct lockstep_element { using lockstep_type = lockstep_t; };"
+      " template <> struct lockstep_element<long long> { using lockstep_type = long; };"
+      " template <> struct lockstep_element<long long*> { using lockstep_type = long*; };"
+      " template <> struct lockstep_element<const long long*>"
+      " { using lockstep_type = const long*; };"
+      " template <class...> struct lockstep_list {};"
+      " template <class> struct lockstep_taken;"
+      " template <class... lockstep_t> struct lockstep_taken<void (*)(lockstep_t...)> { using"
+      " lockstep_types = lockstep_list<typename lockstep_element<lockstep_t>::lockstep_type...>; };"
+      " template <class, class> struct lockstep_same { static constexpr bool lockstep_is = false; "
+      "};"
+      " template <class lockstep_t> struct lockstep_same<lockstep_t, lockstep_t>"
+      " { static constexpr bool lockstep_is = true; };";
   return "\n#line " + std::to_string(signature.line) + " \"" + std::string(kCheckFile) + "\"\n" +
-         std::string(kTypes) + " static_assert(Same<Taken<decltype(&" + kernel +
-         ")>::types, List<" + ParametersText(signature, /*with_names=*/false) +
-         ">>::value, \"by its signature the kernel takes (" +
+         std::string(kTypes) + " static_assert(lockstep_same<lockstep_taken<decltype(&" + kernel +
+         ")>::lockstep_types, lockstep_taken<void (*)(" +
+         ParametersText(signature, /*with_names=*/false) +
+         ")>::lockstep_types>::lockstep_is, \"by its signature the kernel takes (" +
          ParametersText(signature, /*with_names=*/true) + ")\"); }\n";
 }
 

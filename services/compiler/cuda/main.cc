@@ -39,7 +39,7 @@ StatusOr<Target> ReadTarget(const std::string& gpu) {
 
 // Another number means another object for the same source.
 std::string CompilerVersion(const Nvrtc& nvrtc) {
-  return "lockstep-cuda-compiler 1, NVRTC " + nvrtc.version();
+  return "lockstep-cuda-compiler 2, NVRTC " + nvrtc.version();
 }
 
 void EncodeSuccess(const CompiledKernel& kernel, wire::CompileAnswer::Success::Builder message) {

@@ -130,9 +130,20 @@ TEST_F(CudaCompilerTest, AKernelTakesWhatItsSignatureSays) {
   EXPECT_EQ(ErrorOf(Changed("const double* x", "double* x")), kTakes);
   EXPECT_EQ(ErrorOf(Changed(", int64_t n", ", int n")), kTakes);
   EXPECT_TRUE(Compile(Changed(", int64_t n", ", const long long n")).ok());
+  EXPECT_TRUE(Compile("#define int64_t long long\n" + std::string(kScale)).ok());
+  EXPECT_TRUE(Compile(Changed("double* y", "double* __restrict__ y")).ok());
+  EXPECT_TRUE(Compile(kScale + std::string("// not continued \\")).ok());
   EXPECT_THAT(ErrorOf(Changed("__global__", "__device__")), HasSubstr("non-__global__"));
   EXPECT_THAT(ErrorOf(Changed("void scale", "void other")),
               HasSubstr("s.cu:1:14: identifier scale is undefined"));
+}
+
+TEST_F(CudaCompilerTest, MacrosOfTheSourceAreItsOwn) {
+  const auto compiled = Compile(
+      "#define T 16\n#define A 4\n#define B 8\n#define N 2\n#define type float\n"
+      "#define value 1\n" +
+      std::string(kScale));
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "runtime/fragment/blas.h"
 
 #include <dlfcn.h>
+#include <semaphore.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <string_view>
 
 namespace lockstep::fragment {
 namespace {
@@ -29,15 +32,28 @@ struct OpenBlas {
   Gemv<double> dgemv = nullptr;
   void (*set_threads)(int threads) = nullptr;
   int (*get_parallel)() = nullptr;
-  // One that was built without threads shares its buffers among those who call it at once, and
-  // gives them wrong numbers.
-  bool is_for_one_thread = false;
+  // How many may call it at once. One that was built without threads shares its buffers among them,
+  // and gives them wrong numbers; others have buffers for a number of threads that they were built
+  // for, and end the process when there are no more.
+  unsigned most_callers = 1;
   // One that was built for OpenMP asks that, in each call, how many threads the caller may have.
   bool asks_openmp = false;
 };
 // What openblas_get_parallel() answers.
 constexpr int kWithoutThreads = 0;
 constexpr int kByOpenMp = 2;
+
+// "OpenBLAS 0.3.21 ... MAX_THREADS=64". It has twice as many buffers, and not fewer than 50.
+unsigned MostCallers(std::string_view config) {
+  constexpr unsigned kLeast = 32;
+  constexpr std::string_view kSetting = "MAX_THREADS=";
+  unsigned threads = 0;
+  if (const size_t at = config.find(kSetting); at != std::string_view::npos) {
+    const std::string_view number = config.substr(at + kSetting.size());
+    std::from_chars(number.data(), number.data() + number.size(), threads);
+  }
+  return std::max(threads, kLeast);
+}
 
 template <typename Function>
 bool Load(void* library, const char* name, Function& function) {
@@ -60,7 +76,11 @@ OpenBlas LoadOpenBlas() {
     blas.status = Unavailable(kFile, " lacks functions of CBLAS");
   } else {
     blas.set_threads(1);
-    blas.is_for_one_thread = blas.get_parallel() == kWithoutThreads;
+    char* (*get_config)() = nullptr;
+    const bool tells = Load(library, "openblas_get_config", get_config);
+    if (blas.get_parallel() != kWithoutThreads) {
+      blas.most_callers = MostCallers(tells ? get_config() : "");
+    }
     blas.asks_openmp = blas.get_parallel() == kByOpenMp;
   }
   return blas;
@@ -71,11 +91,29 @@ const OpenBlas& Blas() {
   return *blas;
 }
 
-// Held while OpenBLAS computes, if it is for one thread.
-std::unique_lock<std::mutex> Turn(const OpenBlas& blas) {
-  static std::mutex mutex;
-  return blas.is_for_one_thread ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
-}
+// Held while OpenBLAS computes: no more than it can serve.
+class Turn {
+ public:
+  explicit Turn(const OpenBlas& blas) : free_(FreeOf(blas)) {
+    while (sem_wait(free_) != 0) {
+    }
+  }
+  ~Turn() { sem_post(free_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static sem_t* FreeOf(const OpenBlas& blas) {
+    static sem_t* const free = [&] {
+      auto* const made = new sem_t;
+      sem_init(made, /*pshared=*/0, blas.most_callers);
+      return made;
+    }();
+    return free;
+  }
+
+  sem_t* const free_;
+};
 
 // OpenMP counts for each thread that calls it; elsewhere it is enough to have said it once.
 void LeaveOneThread(const OpenBlas& blas) {
@@ -187,7 +225,7 @@ class Parts {
     const auto rows = static_cast<int>(m);
     const auto terms = static_cast<int>(k);
     LeaveOneThread(blas_);
-    const std::unique_lock<std::mutex> turn = Turn(blas_);
+    const Turn turn(blas_);
     if (is_by_vector_) {
       GemvOf<T>(blas_)(kRowMajor, transpose_a, matmul_.a_transposed != 0 ? terms : rows,
                        matmul_.a_transposed != 0 ? rows : terms, 1, a, lda, b, ldb, 1, c, ldc);

@@ -106,7 +106,7 @@ int32_t LoopThreads::Parallel(LockstepFragmentContext* context, LockstepFragment
 int32_t LoopThreads::Divide(Loop& loop) {
   {
     const std::lock_guard lock(mutex_);
-    if (helpers_.empty()) StartThreads();
+    if (!started_) StartThreads();
     loop_ = &loop;
     ++loops_;
   }
@@ -122,6 +122,7 @@ int32_t LoopThreads::Divide(Loop& loop) {
 }
 
 void LoopThreads::StartThreads() {
+  started_ = true;
   try {
     for (int i = 1; i < threads_; ++i) helpers_.emplace_back([this] { Help(); });
   } catch (const std::system_error& error) {

@@ -50,6 +50,7 @@ class LoopThreads {
   uint64_t loops_ = 0;               // that there have been
   int helping_ = 0;                  // threads that compute some of it
   bool stopping_ = false;
+  bool started_ = false;  // as many helpers as there could be
   std::vector<std::thread> helpers_;
 };
 

@@ -394,6 +394,27 @@ TEST_P(FragmentsTest, AFunctionOfAModuleIsFoundByItsName) {
   EXPECT_EQ(Unwrap(Unwrap(session_->Collect(sum)).Elements<int64_t>()).front(), 4 * 7);
 }
 
+// What it writes to is the register that it was given, or a copy of its own.
+TEST_P(FragmentsTest, AFunctionWritesToNoCopyThatOthersAreGiven) {
+  const Fragment copy = Unwrap(Fragment::Function("lockstep.copy"));
+  const auto sum = [&](const DRef& ref, Split split) {
+    return Elements<double>(
+               Execute(kSum, {ref, split},
+                       {split == Split::kNone ? Combine::kNone : Combine::kAdd, Shape{1}}),
+               0)
+        .front();
+  };
+  const HostTensor ones = HostTensor::Of<double>({10}, std::vector<double>(10, 1.0));
+  const DRef rows = Unwrap(session_->Place(Numbers(10), ByRows({10})));
+  EXPECT_EQ(sum(rows, Split::kNone), 55);  // whose copy is kept
+  (void)Unwrap(session_->Execute(copy, {ones, {rows, Split::kNone}}, {}));
+  EXPECT_EQ(sum(rows, Split::kNone), 55);
+  EXPECT_EQ(Collected(rows).back(), 10);
+  (void)Unwrap(session_->Execute(copy, {{ones, Split::kRows}, {rows, Split::kAsPlaced}}, {}));
+  EXPECT_EQ(sum(rows, Split::kNone), 10);
+  EXPECT_EQ(Collected(rows).back(), 1);
+}
+
 TEST_P(FragmentsTest, WhatAFunctionDoesNotFitIsSaid) {
   const Fragment copy = Unwrap(Fragment::Function("lockstep.copy"));
   const FragmentInput rows{Numbers(10), Split::kRows};

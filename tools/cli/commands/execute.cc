@@ -61,6 +61,11 @@ struct Verdict {
 };
 
 StatusOr<fragment::Fragment> ReadFragment(const std::string& path) {
+  if (path.ends_with(".cu")) {
+    return Unimplemented(path,
+                         " is CUDA C++, which programs send (docs/fragments.md); this command "
+                         "takes fragments in MLIR");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return FileError("cannot read", path, errno);
   // One byte more than is allowed, so that too much is seen without being read.

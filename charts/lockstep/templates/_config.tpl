@@ -42,6 +42,9 @@
 {{- end -}}
 {{- if .Values.fragments.enabled -}}
 {{- $_ := set $config "fragment_cache" (default "/var/cache/lockstep/fragments" .Values.worker.config.fragment_cache) -}}
+{{- /* What the pod's limit has room for: beyond it, the kernel may end all processes of the container, and not the compiler alone. */}}
+{{- $ofCompiler := include "lockstep.bytes" (dict "what" "fragments.memory" "amount" .Values.fragments.memory) -}}
+{{- $_ := set $config "compiler_memory_bytes" (default (printf "%sB" $ofCompiler) .Values.worker.config.compiler_memory_bytes) -}}
 {{- end -}}
 {{- if .Values.gpu.enabled -}}
 {{- $_ := set $config "device" (default "cuda" .Values.worker.config.device) -}}

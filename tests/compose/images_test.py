@@ -140,6 +140,18 @@ class ImagesTest(unittest.TestCase):
         else:
             self.assertIn("fragments are not available: cannot find the program lockstep-compiler", result.stdout)
 
+    def test_the_one_for_gpus_has_what_compiles_kernels(self):
+        result = run(
+            [
+                *(DOCKER, "run", "--rm", "--network=none", *HARDENED, "--entrypoint=lockstep-cuda-compiler"),
+                *(self.image("worker-cuda"), "--gpu=sm_90", "--describe"),
+            ],
+            env=self.engine.environment,
+            check=False,
+        )
+        # Its version, or, on a base without it, where it was looked for.
+        self.assertIn("NVRTC", result.stdout)
+
     def test_the_one_for_gpus_looks_for_them(self):
         result = run(
             [*(DOCKER, "run", "--rm", "--network=none", "--shm-size=256m"), self.image("worker-cuda")],

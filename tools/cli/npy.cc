@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include <system_error>
 
 #include "runtime/base/files.h"
+#include "runtime/base/quantity.h"
 #include "runtime/base/random.h"
 
 namespace lockstep::cli {
@@ -116,7 +118,11 @@ StatusOr<HostTensor> ReadFrom(std::istream& file) {
                            " bytes of data, but the file has ", present);
   }
   file.seekg(data_begin);
-  tensor.data.resize(expected);
+  try {
+    tensor.data.resize(expected);
+  } catch (const std::exception&) {
+    return ResourceExhausted("there is no memory for its ", RoundedSize(expected));
+  }
   if (!file.read(tensor.data.data(), static_cast<std::streamsize>(expected))) {
     return InvalidArgument("reading failed");
   }

@@ -12,7 +12,8 @@ namespace lockstep::cli {
 // Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 //
 // Errors: kNotFound there is no such file; kInvalidArgument it is no .npy file, or holds something
-// else (Fortran order, big-endian, text, objects); the message names the file.
+// else (Fortran order, big-endian, text, objects); kResourceExhausted it is larger than memory; the
+// message names the file.
 StatusOr<HostTensor> ReadNpy(const std::string& path);
 
 // Writes `tensor` into `path`, which appears whole, or not at all. kInvalidArgument: its dtype is

@@ -43,13 +43,18 @@ StatusOr<std::string> UserFragmentCache() {
 }
 
 Status CanKeepFragments(const std::string& path) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path));
+  // Or, where it is not there, the nearest directory that leads to it: the others are made.
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return OkStatus();
-  if (!fs::is_directory(path, ignored)) return FailedPrecondition(path, " is no directory");
-  LOCKSTEP_RETURN_IF_ERROR(CheckTrusted(path));
-  if (access(path.c_str(), R_OK | W_OK | X_OK) == 0) return OkStatus();
-  return FileError("cannot write to", path, errno);
+  fs::path there = fs::absolute(path, ignored);
+  while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
+  if (!fs::is_directory(there, ignored)) {
+    return FailedPrecondition(there.string(), " is no directory");
+  }
+  if (access(there.c_str(), W_OK | X_OK) != 0) {
+    return FileError("cannot write to", there.string(), errno);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path));
+  return fs::exists(path, ignored) ? CheckTrusted(path) : OkStatus();
 }
 
 Status PrepareFragmentCache(const std::string& path) {

@@ -58,8 +58,8 @@ Finding CheckFragmentCache(std::string path) {
     path = *std::move(cache);
   }
   const Status usable = local::CanKeepFragments(path);
-  // What is not there yet is made.
-  if (!usable.ok() && usable.code() != StatusCode::kNotFound) {
+  // What leads to the user's own is made by `up`, and to another by nobody.
+  if (!usable.ok() && (is_given || usable.code() != StatusCode::kNotFound)) {
     return {kCache, Verdict::kDoubtful, Message(usable),
             is_given ? "until then each worker compiles for itself"
                      : "until then fragments are compiled anew by each cluster"};

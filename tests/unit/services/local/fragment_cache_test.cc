@@ -76,6 +76,8 @@ TEST(FragmentCacheTest, AFileIsNoCache) {
   EXPECT_EQ(CanKeepFragments(path).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(PrepareFragmentCache(path).code(), StatusCode::kFailedPrecondition)
       << "each worker would compile for itself";
+  EXPECT_EQ(CanKeepFragments(path + "/in/it").code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CanKeepFragments(scratch.File("not/there/yet")).code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ TEST_F(DoctorFragmentsTest, WithoutACompilerAllElseWorks) {
 TEST_F(DoctorFragmentsTest, TheCacheIsCountedAndMustBelongToTheUser) {
   const std::string path = scratch_.File("fragments");
   EXPECT_THAT(CheckFragmentCache(path).fact, HasSubstr("which is not there yet"));
+  EXPECT_EQ(CheckFragmentCache(path + "/and/its").verdict, Verdict::kDoubtful)
+      << "workers make the directory, and not what leads to it";
   fs::create_directory(path);
   std::ofstream(path + "/lock").flush();
   std::ofstream(path + "/three.1.new") << "1";

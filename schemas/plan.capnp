@@ -152,9 +152,19 @@ struct Binding {
     # One that this client has bound in this generation of the session, and that the workers still keep.
   }
   functions @1 :List(UInt64);
-  # For each of the program's functions, a register that holds it.
+  # For each of the program's functions, a register that holds it; 0: it is a fragment.
   inputs @2 :List(UInt64);
   # For each input, a register that holds each rank's tile.
   outputs @3 :List(UInt64);
   # For each output, the register that receives each rank's tile.
+  fragments @5 :List(BoundFragment);
+}
+
+struct BoundFragment {
+  # A function of the program is a fragment, one that was granted to the session and is loaded.
+  function @0 :UInt32;
+  # Its number among the program's functions.
+  high @1 :UInt64;
+  low @2 :UInt64;
+  # As in FragmentKey (fragment_call.capnp), which is made of this file.
 }

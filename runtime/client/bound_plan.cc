@@ -7,6 +7,7 @@
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
 #include "runtime/client/unpaired_messages.h"
+#include "runtime/fragment/plan_call.h"
 #include "runtime/plan/plan_key.h"
 
 namespace lockstep {
@@ -48,10 +49,18 @@ Status CheckNames(const plan::Program& program, const PlanRegisters& registers) 
                     [&](plan::ValueId id) { return program.value(id).name == name; });
     if (!is_known) return InvalidArgument("the program has no input \"", name, "\"");
   }
+  const std::vector<std::string>& known = program.functions();
+  const auto calls = [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
   for (const auto& [name, ref] : registers.functions) {
-    const std::vector<std::string>& known = program.functions();
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return InvalidArgument("the program calls no function \"", name, "\"");
+    if (!calls(name)) return InvalidArgument("the program calls no function \"", name, "\"");
+  }
+  for (const auto& [name, fragment] : registers.fragments) {
+    if (!calls(name)) return InvalidArgument("the program calls no fragment \"", name, "\"");
+    if (registers.functions.contains(name)) {
+      return InvalidArgument("\"", name, "\" is given as a function and as a fragment");
+    }
   }
   return OkStatus();
 }
@@ -71,7 +80,52 @@ void WriteIds(capnp::List<uint64_t>::Builder list, absl::Span<const DRef> refs) 
   for (unsigned i = 0; i < list.size(); ++i) list.set(i, refs[i].id().Packed());
 }
 
+void WriteFragments(wire::Binding::Builder binding,
+                    const std::map<uint32_t, fragment::ObjectKey>& fragments) {
+  auto list = binding.initFragments(static_cast<unsigned>(fragments.size()));
+  unsigned next = 0;
+  for (const auto& [function, key] : fragments) {
+    auto one = list[next++];
+    one.setFunction(function);
+    one.setHigh(key.high);
+    one.setLow(key.low);
+  }
+}
+
 }  // namespace
+
+Status BoundPlan::CheckFragments(const std::shared_ptr<SessionCore>& core,
+                                 const plan::Program& program, const PlanRegisters& registers) {
+  for (const auto& [name, fragment] : registers.fragments) {
+    Status usable = fragment.CheckSession(core);
+    if (usable.ok()) usable = fragment.CheckGeneration(*core);
+    if (usable.ok() && fragment.facts_->kind == fragment::Kind::kFunction) {
+      usable = InvalidArgument("it is a function of a module: give its register as a function");
+    }
+    if (!usable.ok()) return Annotate(usable, "fragment \"" + name + "\"");
+  }
+  for (const plan::ProgramOp& op : program.ops()) {
+    const auto* const call = std::get_if<plan::CallOp>(&op.what);
+    if (call == nullptr) continue;
+    const auto found =
+        registers.fragments.find(program.functions()[static_cast<size_t>(call->function)]);
+    if (found == registers.fragments.end()) continue;
+    const Status fits =
+        fragment::FragmentCallOf(program, *call, found->second.signature()).status();
+    if (!fits.ok()) return Annotate(fits, op.where + ": " + found->first);
+  }
+  return OkStatus();
+}
+
+std::map<uint32_t, fragment::ObjectKey> BoundPlan::KeysOf(const plan::Program& program,
+                                                          const PlanRegisters& registers) {
+  std::map<uint32_t, fragment::ObjectKey> keys;
+  for (uint32_t i = 0; i < program.functions().size(); ++i) {
+    const auto found = registers.fragments.find(program.functions()[i]);
+    if (found != registers.fragments.end()) keys[i] = found->second.facts_->key;
+  }
+  return keys;
+}
 
 StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
                                     const plan::Program& program, const PlanRegisters& registers) {
@@ -92,11 +146,17 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
   }
   // Before any command of it: a reset that comes meanwhile makes the plan one of the past.
   plan.generation_ = core->generation();
+  LOCKSTEP_RETURN_IF_ERROR(CheckFragments(core, program, registers));
   std::vector<DRef> functions;
   for (const std::string& name : program.functions()) {
+    if (registers.fragments.contains(name)) {
+      functions.emplace_back();
+      continue;
+    }
     LOCKSTEP_ASSIGN_OR_RETURN(DRef function, FunctionOf(*core, name, registers));
     functions.push_back(std::move(function));
   }
+  const std::map<uint32_t, fragment::ObjectKey> fragments = KeysOf(program, registers);
   const OperationUse use{OperationKind::kAllToAll, false, plan.ranks_};
   const plan::EncodedProgram encoded = plan::Encode(program);
   const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> made,
@@ -106,6 +166,7 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
     auto binding = bind.initBinding();
     WriteProgram(binding, encoded, is_known);
     WriteIds(binding.initFunctions(static_cast<unsigned>(functions.size())), functions);
+    WriteFragments(binding, fragments);
     WriteIds(binding.initInputs(static_cast<unsigned>(inputs.size())), inputs);
     WriteIds(binding.initOutputs(static_cast<unsigned>(made.size() - 1)), made.subspan(1));
   };

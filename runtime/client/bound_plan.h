@@ -1,6 +1,7 @@
 // A program that is bound to registers of a session: planned once, executed often.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,8 @@
 #include "runtime/base/operations.h"
 #include "runtime/base/status.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/fragment_execution.h"
+#include "runtime/fragment/fragment.h"
 #include "runtime/plan/program.h"
 
 namespace lockstep {
@@ -20,8 +23,11 @@ struct PlanRegisters {
   // By the names of its inputs: each rank of the input's mesh holds its tile there. The plan keeps
   // these registers; when another tensor is put into one later, the plan reads that.
   std::map<std::string, DRef> inputs = {};
-  // By the names of its functions; those that are not here are built-in ones.
+  // By the names of its functions; those that are in neither of the two are built-in ones.
   std::map<std::string, DRef> functions = {};
+  // Those that are fragments (fragment::CallFragment()), compiled in this session and not since
+  // reset. The plan keeps what they were compiled to.
+  std::map<std::string, CompiledFragment> fragments = {};
 };
 
 struct ExecuteOptions {
@@ -51,6 +57,13 @@ class BoundPlan {
   friend class Session;
   static StatusOr<BoundPlan> Bind(const std::shared_ptr<client::SessionCore>& core,
                                   const plan::Program& program, const PlanRegisters& registers);
+  // kFailedPrecondition: one is of another session, or of the time before a reset;
+  // kInvalidArgument: a call does not fit it, with the line.
+  static Status CheckFragments(const std::shared_ptr<client::SessionCore>& core,
+                               const plan::Program& program, const PlanRegisters& registers);
+  // By the numbers of the program's functions that are fragments.
+  static std::map<uint32_t, fragment::ObjectKey> KeysOf(const plan::Program& program,
+                                                        const PlanRegisters& registers);
   // That an execution writes to its outputs, and may write to its inputs.
   void NoteWrites(client::SessionCore& core) const;
 

@@ -26,6 +26,8 @@
 
 namespace lockstep {
 
+class BoundPlan;
+
 namespace client {
 class CheckedCalls;
 class SessionCore;
@@ -97,6 +99,7 @@ class CompiledFragment {
   const std::string& name() const { return facts_->name; }
 
  private:
+  friend class BoundPlan;
   friend class Session;
   struct Facts {
     std::string name;

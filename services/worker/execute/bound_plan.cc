@@ -20,6 +20,27 @@ registers::Value ToValue(const plan::Literal& literal) {
   return std::visit([](const auto& value) { return registers::Value(value); }, literal);
 }
 
+StatusOr<std::shared_ptr<module::Function>> FindFunction(const CollectiveContext& context,
+                                                         const std::string& name, RegisterId id) {
+  StatusOr<const registers::Value*> value = context.session.registers().Read(id);
+  if (!value.ok()) return Annotate(value.status(), "function \"" + name + "\"");
+  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
+  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) {
+    return InvalidArgument("function \"", name, "\": register ", id, " holds ",
+                           registers::Describe(**value), ", which cannot be called");
+  }
+  return std::static_pointer_cast<module::Function>(*object);
+}
+
+// By the numbers of the program's functions that they are.
+std::map<int, fragment::ObjectKey> FragmentsOf(wire::Binding::Reader binding) {
+  std::map<int, fragment::ObjectKey> keys;
+  for (const wire::BoundFragment::Reader one : binding.getFragments()) {
+    keys[static_cast<int>(one.getFunction())] = {one.getHigh(), one.getLow()};
+  }
+  return keys;
+}
+
 Status CheckCount(const char* what, size_t given, size_t wanted) {
   if (given == wanted) return OkStatus();
   return InvalidArgument("the program has ", wanted, " ", what, ", and ", given,
@@ -199,22 +220,39 @@ void BoundPlan::LetGo(uint32_t register_index) {
   PassInputs();
 }
 
+StatusOr<std::shared_ptr<BoundFragment>> BoundPlan::FindFragment(
+    const CollectiveContext& context, size_t op, const fragment::ObjectKey& key) const {
+  const plan::ProgramOp& called = program().ops()[op];
+  const auto& call = std::get<plan::CallOp>(called.what);
+  const auto annotate = [&](const Status& why) {
+    const std::string& name = program().functions()[static_cast<size_t>(call.function)];
+    return Annotate(why, called.where.empty() ? name : called.where + ": " + name);
+  };
+  // Whatever its key says: only what was granted to the session is found.
+  StatusOr<const SessionFragments::Entry*> entry = context.session.fragments().Find(key);
+  if (!entry.ok()) return annotate(entry.status());
+  StatusOr<std::shared_ptr<BoundFragment>> bound =
+      BoundFragment::Bind(**entry, program(), call, context.rank);
+  if (!bound.ok()) return annotate(bound.status());
+  return bound;
+}
+
 Status BoundPlan::BindCalls(const CollectiveContext& context, wire::Binding::Reader binding) {
   const auto function_ids = binding.getFunctions();
+  const std::map<int, fragment::ObjectKey> fragments = FragmentsOf(binding);
   for (const plan::ProgramStep& step : prepared().steps.steps) {
     const auto* call = std::get_if<plan::CallStep>(&step.what);
     if (call == nullptr) continue;
     const auto& op = std::get<plan::CallOp>(program().ops()[call->op].what);
-    const RegisterId id = RegisterId::FromPacked(function_ids[static_cast<unsigned>(op.function)]);
-    const std::string& name = program().functions()[static_cast<size_t>(op.function)];
-    StatusOr<const registers::Value*> value = context.session.registers().Read(id);
-    if (!value.ok()) return Annotate(value.status(), "function \"" + name + "\"");
-    const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
-    if (object == nullptr || (*object)->kind() != Kind::kFunction) {
-      return InvalidArgument("function \"", name, "\": register ", id, " holds ",
-                             registers::Describe(**value), ", which cannot be called");
+    BoundSteps::Call bound;
+    if (const auto key = fragments.find(op.function); key != fragments.end()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(bound.fragment, FindFragment(context, call->op, key->second));
+    } else {
+      const auto number = static_cast<unsigned>(op.function);
+      LOCKSTEP_ASSIGN_OR_RETURN(bound.function,
+                                FindFunction(context, program().functions()[number],
+                                             RegisterId::FromPacked(function_ids[number])));
     }
-    BoundSteps::Call bound{std::static_pointer_cast<module::Function>(*object), {}};
     for (size_t i = 0; i < op.arguments.size(); ++i) {
       const int buffer = call->argument_buffers[i];
       bound.arguments.push_back(

@@ -12,11 +12,13 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/fragment/fragment.h"
 #include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/plan.capnp.h"
+#include "services/worker/execute/bound_fragment.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/gpu_plan.h"
 #include "services/worker/execute/input_holders.h"
@@ -81,6 +83,9 @@ class BoundPlan : public registers::Object, public InputHolder {
   const plan::Program& program() const { return *prepared().lowered.program; }
   Status BindAll(const CollectiveContext& context, wire::Binding::Reader binding);
   Status BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding);
+  // That of the key, for the program's operation of that number.
+  StatusOr<std::shared_ptr<BoundFragment>> FindFragment(const CollectiveContext& context, size_t op,
+                                                        const fragment::ObjectKey& key) const;
   Status BindCalls(const CollectiveContext& context, wire::Binding::Reader binding);
   Status Connect(const CollectiveContext& context);
   // Those that another plan keeps, or new ones; `*own` counts the teams that this rank is in.

@@ -304,13 +304,13 @@ Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
   const RegisterId id = RegisterId::FromPacked(execute.getBound());
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<BoundPlan> plan, FindPlan(session, id));
   BeginCalls(session);
-  LOCKSTEP_RETURN_IF_ERROR(
-      plans_.Execute(held, *plan, execute.getStepByStep(),
-                     [&](module::Function& function, absl::Span<const registers::Value> arguments,
-                         registers::Value* result) {
-                       activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-                       return CallFunction(session, function, arguments, result);
-                     }));
+  LOCKSTEP_RETURN_IF_ERROR(plans_.Execute(
+      held, *plan, execute.getStepByStep(), [&](BoundSteps::Call& call, registers::Value* result) {
+        activity_.Name(call.name(), WorkerActivity::Kind::kCommand);
+        return call.fragment != nullptr
+                   ? RunFragmentOf(session, call)
+                   : CallFunction(session, *call.function, call.arguments, result);
+      }));
   if (!plan->TakeHasChangedSize()) [[likely]]
     return OkStatus();
   // What its register counts for.
@@ -326,11 +326,23 @@ Status CommandRunner::RunFragment(SessionState& session, wire::Command::RunFragm
                        BeginCalls(session);
                        return CallFunction(session, function, arguments, result);
                      });
+  return NoteFragment(session, running_.function, status);
+}
+
+Status CommandRunner::RunFragmentOf(SessionState& session, BoundSteps::Call& call) {
+  LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
+  const Status status =
+      fragments_.RunInPlan(session, *call.fragment, call.arguments, call_context_);
+  return NoteFragment(session, call.name(), status);
+}
+
+Status CommandRunner::NoteFragment(SessionState& session, const std::string& name,
+                                   const Status& status) {
   if (gpu_ == nullptr) return status;
   // Of one that computes elsewhere, arguments may have been copied from there, and results to it.
   FragmentCommands::GpuMemory memory = fragments_.TakeGpuMemory();
   const Status noted = gpu_->Note(session, {.command = running_.number,
-                                            .what = running_.function,
+                                            .what = name,
                                             .reads = std::move(memory.reads),
                                             .writes = std::move(memory.writes)});
   return status.ok() ? noted : status;

@@ -85,6 +85,10 @@ class CommandRunner {
   Status Execute(const std::shared_ptr<SessionState>& session,
                  wire::Command::Execute::Reader execute);
   Status RunFragment(SessionState& session, wire::Command::RunFragment::Reader run);
+  // A step of a plan is one.
+  Status RunFragmentOf(SessionState& session, BoundSteps::Call& call);
+  // Tells the GPU's tracker, if there is one, of what it has to do for a fragment.
+  Status NoteFragment(SessionState& session, const std::string& name, const Status& status);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);

@@ -159,7 +159,7 @@ Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::
   const auto results = run.getResults();
   LOCKSTEP_RETURN_IF_ERROR(
       CheckCounts(call.prepared.call().signature(), arguments.size(), results.size()));
-  CallResources resources{places.host->allocator(), session.registers().room_bytes()};
+  CallResources resources = Resources(session, places, call.prepared.computes_on_device());
   if (call.function != nullptr && call.prepared.call().Calls(rank_)) {
     LOCKSTEP_RETURN_IF_ERROR(call.prepared.FindSizes({}, resources));
     return RunFunction(session, places, call.prepared, arguments, results,
@@ -168,18 +168,32 @@ Status FragmentCommands::Run(SessionState& session, wire::Command::RunFragment::
                        });
   }
   CompiledCall compiled(session, places, call.prepared);
-  if (call.function == nullptr) {
-    if (call.prepared.computes_on_device()) {
-      resources.device = places.gpu;
-    } else {
-      resources.matmul = Blas();
-      resources.threads = &threads_;
-    }
-    LOCKSTEP_RETURN_IF_ERROR(compiled.TakeArguments(arguments));
-  }
+  if (call.function == nullptr) LOCKSTEP_RETURN_IF_ERROR(compiled.TakeArguments(arguments));
   LOCKSTEP_RETURN_IF_ERROR(compiled.Compute(resources, running_.number));
   gpu_memory_ = compiled.TakeGpuMemory();
   return compiled.Give(results);
+}
+
+Status FragmentCommands::RunInPlan(SessionState& session, BoundFragment& fragment,
+                                   absl::Span<const registers::Value> arguments,
+                                   const tensor::Processors& places) {
+  const Status status =
+      fragment.Run(session, places, arguments,
+                   Resources(session, places, fragment.computes_on_device()), running_.number);
+  gpu_memory_ = fragment.TakeGpuMemory();
+  return status;
+}
+
+CallResources FragmentCommands::Resources(const SessionState& session,
+                                          const tensor::Processors& places, bool on_device) {
+  CallResources resources{places.host->allocator(), session.registers().room_bytes()};
+  if (on_device) {
+    resources.device = places.gpu;
+  } else {
+    resources.matmul = Blas();
+    resources.threads = &threads_;
+  }
+  return resources;
 }
 
 fragment::MatmulFunction FragmentCommands::Blas() {

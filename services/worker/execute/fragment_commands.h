@@ -18,10 +18,10 @@
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "schemas/control.capnp.h"
+#include "services/worker/execute/bound_fragment.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/fragment/session_fragments.h"
-#include "services/worker/gpu/in_flight.h"
 #include "services/worker/report/recorder.h"
 
 namespace lockstep::worker {
@@ -38,11 +38,7 @@ class FragmentCommands {
                                                 absl::Span<const registers::Value> arguments,
                                                 registers::Value* result)>;
 
-  // Of tensors that lie there.
-  struct GpuMemory {
-    TensorMemory reads;
-    TensorMemory writes;
-  };
+  using GpuMemory = worker::GpuMemory;
 
   // All is borrowed. Without a recorder nothing is recorded for timelines. `threads` compute one
   // fragment, the executing thread among them.
@@ -60,6 +56,9 @@ class FragmentCommands {
   // call says; the errors of PreparedCall.
   Status Run(SessionState& session, wire::Command::RunFragment::Reader run,
              const tensor::Processors& places, CallFunction call_function);
+  // The call that a step of a plan is. The errors of BoundFragment::Run().
+  Status RunInPlan(SessionState& session, BoundFragment& fragment,
+                   absl::Span<const registers::Value> arguments, const tensor::Processors& places);
   // What the GPU was given to read and to write by calls since this was asked last.
   GpuMemory TakeGpuMemory() { return std::exchange(gpu_memory_, {}); }
 
@@ -70,6 +69,9 @@ class FragmentCommands {
   StatusOr<Call*> Find(SessionState& session, wire::Command::RunFragment::Reader run);
   StatusOr<Call> Prepare(const SessionFragments::Entry& fragment,
                          absl::Span<const std::byte> call) const;
+  // What a call has of this worker.
+  CallResources Resources(const SessionState& session, const tensor::Processors& places,
+                          bool on_device);
   // Of this machine, looked for by the first call; null: there is none.
   fragment::MatmulFunction Blas();
 

@@ -74,8 +74,9 @@ std::unique_ptr<CommunicationLane> PlanCommands::MakeLane(const Membership& memb
 Status PlanCommands::Reshard(const std::shared_ptr<SessionState>& held,
                              wire::Command::Reshard::Reader reshard) {
   SessionState& session = *held;
-  const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
-                          registers::Value*) { return Internal("a reshard calls nothing"); };
+  const auto no_call = [](BoundSteps::Call&, registers::Value*) {
+    return Internal("a reshard calls nothing");
+  };
   const Status status = collectives_.Run(
       session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
         return ExecuteReshard({context, no_call, held, gpu_, recorder_, nullptr}, reshard,
@@ -122,7 +123,7 @@ Status PlanCommands::Bind(SessionState& session, wire::Command::Bind::Reader bin
 }
 
 Status PlanCommands::Execute(const std::shared_ptr<SessionState>& session, BoundPlan& plan,
-                             bool step_by_step, PlanExecution::CallFunction call) {
+                             bool step_by_step, PlanExecution::MakeCall call) {
   return collectives_.Run(
       *session, "execute plan", /*is_message=*/false, [&](const CollectiveContext& context) {
         return plan.Execute({context, call, session, gpu_, recorder_, lane_.get(),

@@ -40,10 +40,10 @@ class PlanCommands {
   Status Reshard(const std::shared_ptr<SessionState>& session,
                  wire::Command::Reshard::Reader reshard);
   Status Bind(SessionState& session, wire::Command::Bind::Reader bind);
-  // Executes a plan of the session, whose functions are called by `call`. `step_by_step`: not as a
+  // Executes a plan of the session, whose calls are made by `call`. `step_by_step`: not as a
   // graph.
   Status Execute(const std::shared_ptr<SessionState>& session, BoundPlan& plan, bool step_by_step,
-                 PlanExecution::CallFunction call);
+                 PlanExecution::MakeCall call);
 
  private:
   // Null: plans are executed in one lane.

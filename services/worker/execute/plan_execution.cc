@@ -64,13 +64,13 @@ Status PlanExecution::RunCall(const plan::CallStep& step, BoundSteps::Call& boun
   for_each_returned(
       [&](size_t i, size_t number) { bound.arguments[i] = registers::Value(tensors[number]); });
   registers::Value result;
-  Status status = worker_.call(*bound.function, bound.arguments, &result);
+  Status status = worker_.call(bound, &result);
   if (!status.ok()) {
-    status = Annotate(status, bound.function->name());
+    status = Annotate(status, bound.name());
   } else if (step.result_buffer >= 0) {
-    status = tensors.PlaceReturned(static_cast<size_t>(step.result_buffer), result,
-                                   bound.function->name(), bound.arguments, plan_.place->device(),
-                                   context_.session.registers());
+    status =
+        tensors.PlaceReturned(static_cast<size_t>(step.result_buffer), result, bound.name(),
+                              bound.arguments, plan_.place->device(), context_.session.registers());
   }
   // They are to go when the plan drops them.
   for_each_returned([&](size_t i, size_t) { bound.arguments[i] = registers::Value(); });

@@ -18,6 +18,7 @@
 #include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
+#include "services/worker/execute/bound_fragment.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/communication_lane.h"
 #include "services/worker/execute/communicator_cache.h"
@@ -39,8 +40,13 @@ struct BoundSteps {
         tensors(prepared->steps) {}
 
   struct Call {
-    std::shared_ptr<module::Function> function;
+    std::shared_ptr<module::Function> function;  // null: it is a fragment
     std::vector<registers::Value> arguments;
+    std::shared_ptr<BoundFragment> fragment = nullptr;
+
+    const std::string& name() const {
+      return fragment != nullptr ? fragment->name() : function->name();
+    }
   };
 
   bool is_on_gpu() const { return place->device().type != DeviceType::kCpu; }
@@ -72,14 +78,12 @@ tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program
 // Threads: the executing thread.
 class PlanExecution {
  public:
-  // Calls a function on behalf of the command that is executed.
-  using CallFunction = absl::FunctionRef<Status(module::Function& function,
-                                                absl::Span<const registers::Value> arguments,
-                                                registers::Value* result)>;
+  // Calls a function, or a fragment, on behalf of the command that is executed.
+  using MakeCall = absl::FunctionRef<Status(BoundSteps::Call& call, registers::Value* result)>;
   // What an execution takes from its worker. Borrowed, but for the session.
   struct Worker {
     const CollectiveContext& context;
-    CallFunction call;
+    MakeCall call;
     const std::shared_ptr<SessionState>& session;
     GpuWorkTracker* gpu;      // null: it has none
     Recorder* recorder;       // null: nothing is counted

@@ -81,9 +81,9 @@ class BoundPlanTest : public testing::Test {
     return BoundPlan::Bind(context_, std::move(prepared), binding.asReader());
   }
   Status Execute(BoundPlan& plan) {
-    const auto call =
-        [this](module::Function& function, absl::Span<const registers::Value> arguments,
-               registers::Value* result) { return function.Call(places_, arguments, result); };
+    const auto call = [this](BoundSteps::Call& made, registers::Value* result) {
+      return made.function->Call(places_, made.arguments, result);
+    };
     return plan.Execute({context_, call, session_, nullptr, nullptr, nullptr});
   }
   // Puts a new tensor into the input's register; tells when its memory is free.
@@ -334,9 +334,8 @@ TEST_F(BoundPlanLanesTest, AnExchangeThatFailsTellsPeersBeforeTheFunctionBesideI
   StatusOr<std::shared_ptr<BoundPlan>> plan = BoundPlan::Bind(two_, prepared, binding.asReader());
   ASSERT_EQ(plan.status(), OkStatus());
   log_.outcome = InvalidArgument("no such thing");
-  const auto call = [this](module::Function& function, absl::Span<const registers::Value> arguments,
-                           registers::Value* result) {
-    return function.Call(places_, arguments, result);
+  const auto call = [this](BoundSteps::Call& made, registers::Value* result) {
+    return made.function->Call(places_, made.arguments, result);
   };
   const Status status = (*plan)->Execute({two_, call, session_, nullptr, nullptr, &lane_});
   EXPECT_GT(log_.leaves, 0) << "the function was to return first";

@@ -45,8 +45,9 @@ class ReshardCommandTest : public testing::Test {
     const tensor::Processors places{host_.get()};
     const CollectiveContext context{
         1, 4, world, places, *session_, activity_, Deadline::After(std::chrono::seconds(20))};
-    const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
-                            registers::Value*) { return Internal("a reshard calls nothing"); };
+    const auto no_call = [](BoundSteps::Call&, registers::Value*) {
+      return Internal("a reshard calls nothing");
+    };
     return ExecuteReshard({context, no_call, session_, nullptr, nullptr, nullptr},
                           reshard.asReader(), cache_);
   }

@@ -209,12 +209,10 @@ StatusOr<PlacedCall> FragmentCallOf(const plan::Program& program, const plan::Ca
   return CallReader(program, call, signature).Read();
 }
 
-StatusOr<std::vector<plan::ValueId>> CallFragment(plan::ProgramBuilder& program,
-                                                  std::string_view name, const Signature& signature,
-                                                  std::vector<Rank> workers,
-                                                  absl::Span<const PlanInput> inputs,
-                                                  const std::vector<Output>& outputs,
-                                                  plan::SourceLine where) {
+StatusOr<PlanCall> CallFragment(plan::ProgramBuilder& program, std::string_view name,
+                                const Signature& signature, std::vector<Rank> workers,
+                                absl::Span<const PlanInput> inputs,
+                                const std::vector<Output>& outputs, plan::SourceLine where) {
   std::sort(workers.begin(), workers.end());
   std::vector<Input> given;
   std::vector<CallArgument> arguments;
@@ -246,16 +244,20 @@ StatusOr<std::vector<plan::ValueId>> CallFragment(plan::ProgramBuilder& program,
     }
     results.push_back(*std::move(known.layout));
   }
+  PlanCall made;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    made.arguments.push_back(plan::kNoValue);
     if (inputs[i].value() == nullptr) continue;
+    plan::ValueId& value = made.arguments.back();
+    value = *inputs[i].value();
     const Layout& wanted = *placed.ArgumentLayout(static_cast<int>(i));
-    if (MeanTheSame(program.LayoutOf(*inputs[i].value()), wanted)) continue;
-    arguments[i] = plan::Read(program.Reshard(*inputs[i].value(), wanted, where));
+    if (!MeanTheSame(program.LayoutOf(value), wanted))
+      value = program.Reshard(value, wanted, where);
+    arguments[i] = plan::Read(value);
   }
-  std::vector<plan::ValueId> made;
   for (const Layout& layout : results) {
-    made.push_back(program.Make(layout));
-    arguments.push_back(plan::Write(made.back()));
+    made.results.push_back(program.Make(layout));
+    arguments.push_back(plan::Write(made.results.back()));
   }
   program.Call(name, std::move(arguments), where);
   return made;

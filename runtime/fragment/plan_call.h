@@ -54,17 +54,24 @@ class PlanInput {
   Split split_ = Split::kNone;
 };
 
+struct PlanCall {
+  // What it reads: the inputs, or what they were resharded to, which the next call that wants the
+  // same may be given as it is placed; kNoValue of a number.
+  std::vector<plan::ValueId> arguments;
+  std::vector<plan::ValueId> results;  // on the mesh plan::Mesh::Line(workers)
+};
+
 // Adds a call of the fragment on these workers, which are all of the session's if it is to do what
 // Session::Execute() does; each input that lies otherwise than it is wanted is resharded first.
-// Returns the results: values on the mesh plan::Mesh::Line(workers).
 //
 // kInvalidArgument, and nothing is added: the call does not fit the signature (PlacedCall::Make()),
 // a number is none of its argument's dtype, the shape of a result is neither stated nor given, or
 // each worker would keep a result of its own, which has no layout.
-StatusOr<std::vector<plan::ValueId>> CallFragment(
-    plan::ProgramBuilder& program, std::string_view name, const Signature& signature,
-    std::vector<Rank> workers, absl::Span<const PlanInput> inputs,
-    const std::vector<Output>& outputs, plan::SourceLine where = plan::SourceLine::Here());
+StatusOr<PlanCall> CallFragment(plan::ProgramBuilder& program, std::string_view name,
+                                const Signature& signature, std::vector<Rank> workers,
+                                absl::Span<const PlanInput> inputs,
+                                const std::vector<Output>& outputs,
+                                plan::SourceLine where = plan::SourceLine::Here());
 
 // The number as a literal of an argument of that dtype: integers become floating-point numbers.
 // kInvalidArgument: it is none of that dtype.

@@ -62,7 +62,7 @@ class PlanFragmentsTest : public SessionFixture {
                      const Output& output) {
     return Unwrap(CallFragment(program, "test", fragment.signature(), workers, {asked, input},
                                {output}))
-        .front();
+        .results.front();
   }
   StatusOr<BoundPlan> Bind(const ProgramBuilder& program, const CompiledFragment& fragment,
                            const DRef& x) {

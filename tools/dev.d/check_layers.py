@@ -126,6 +126,7 @@ LAYERS = {
     # Explains what is pure, without a cluster.
     "tools/cli/plan": CLIENT_SIDE
     | {
+        "runtime/fragment",
         "runtime/module/builtins.h",
         "runtime/plan",
         "services/config",

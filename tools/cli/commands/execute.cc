@@ -2,10 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "tools/cli/fragment/comparison.h"
 #include "tools/cli/fragment/execution.h"
 #include "tools/cli/fragment/explanation.h"
+#include "tools/cli/fragment/fragment_file.h"
 #include "tools/cli/fragment/words.h"
 #include "tools/cli/npy.h"
 #include "tools/cli/session_interrupt.h"
@@ -59,25 +58,6 @@ struct Verdict {
   const Reference* reference;
   Comparison comparison;
 };
-
-StatusOr<fragment::Fragment> ReadFragment(const std::string& path) {
-  if (path.ends_with(".cu")) {
-    return Unimplemented(path,
-                         " is CUDA C++, which programs send (docs/fragments.md); this command "
-                         "takes fragments in MLIR");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FileError("cannot read", path, errno);
-  // One byte more than is allowed, so that too much is seen without being read.
-  std::string source(fragment::Fragment::kMaxSourceBytes + 1, '\0');
-  file.read(source.data(), static_cast<std::streamsize>(source.size()));
-  if (file.bad()) return FileError("cannot read", path, errno);
-  source.resize(static_cast<size_t>(file.gcount()));
-  std::string name = std::filesystem::path(path).filename().string();
-  StatusOr<fragment::Fragment> fragment =
-      fragment::Fragment::Mlir(std::move(source), std::move(name));
-  return fragment.ok() ? fragment : Annotate(fragment.status(), path);
-}
 
 StatusOr<Reference> ReadReference(const std::string& text,
                                   const std::vector<GivenOutput>& outputs) {
@@ -127,7 +107,7 @@ struct Prepared {
 };
 
 StatusOr<Prepared> Prepare(const ExecuteCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(fragment::Fragment fragment, ReadFragment(command.file));
+  LOCKSTEP_ASSIGN_OR_RETURN(fragment::Fragment fragment, ReadFragmentFile(command.file));
   Prepared prepared{{std::move(fragment), {}, {}, command.times.value_or(1)}, {}};
   bool is_split = false;
   for (const std::string& text : command.inputs) {

@@ -15,6 +15,7 @@
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
+#include "tools/cli/fragment/fragment_file.h"
 #include "tools/cli/plan/analysis.h"
 #include "tools/cli/plan/builtin_names.h"
 #include "tools/cli/plan/plan_file.h"
@@ -70,6 +71,7 @@ StatusOr<std::map<std::string, std::string>> FindModules(const AnalyzeCommand& c
   FindLoads(steps.steps, loaded);
   std::map<std::string, std::string> paths;
   for (const std::string& function : file.program().functions()) {
+    if (file.fragments.contains(function)) continue;
     const auto module = file.modules.find(function);
     const auto load = module == file.modules.end() ? loaded.end() : loaded.find(module->second);
     if (load != loaded.end()) {
@@ -177,6 +179,10 @@ StatusOr<plan_file::PlanAnalysis> Measure(Session& session, const AnalyzeCommand
   const int times = command.times.value_or(kTimes);
   PlanRegisters registers;
   LOCKSTEP_ASSIGN_OR_RETURN(registers.functions, GetFunctions(session, modules));
+  for (const auto& [name, path] : file.fragments) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const fragment::Fragment fragment, ReadFragmentFile(path));
+    LOCKSTEP_ASSIGN_OR_RETURN(registers.fragments[name], session.Compile(fragment));
+  }
   for (const plan::ValueId id : file.program().inputs()) {
     const plan::ProgramValue& input = file.program().value(id);
     LOCKSTEP_ASSIGN_OR_RETURN(registers.inputs[input.name], PlaceZeros(session, input));

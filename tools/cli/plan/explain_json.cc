@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tools/cli/plan/fragment_moves.h"
 #include "tools/cli/plan/graph_on_gpus.h"
 
 namespace lockstep::cli::plan_file {
@@ -12,6 +13,25 @@ int64_t RoundedBytes(double bytes) { return std::llround(bytes); }
 
 // To a thousandth: the rest is noise of adding up.
 double RoundedMicros(double micros) { return std::round(micros * 1000) / 1000; }
+
+Json FragmentsToJson(const PlanFile& file) {
+  Json fragments = Json::array();
+  for (const FragmentFacts& one : FindFragments(file)) {
+    Json inputs = Json::array();
+    Json results = Json::array();
+    for (const FragmentTensorFacts& tensor : one.tensors) {
+      Json& list = tensor.is_result ? results : inputs;
+      list.push_back({{"name", tensor.name},
+                      {tensor.is_result ? "combine" : "split", tensor.how},
+                      {"sent_bytes", RoundedBytes(tensor.sent_bytes)}});
+    }
+    fragments.push_back({{"where", one.where},
+                         {"fragment", one.name},
+                         {"inputs", std::move(inputs)},
+                         {"results", std::move(results)}});
+  }
+  return fragments;
+}
 
 }  // namespace
 
@@ -41,8 +61,9 @@ Json PlanToJson(const PlanFile& file) {
           {"ranks", file.program().Ranks().size()},
           {"nodes", CountNodes(file)},
           {"predicted_us", RoundedMicros(file.lowered.cost_us)},
-          {"graph_on_gpus", Describe(FindGraphOnGpus(file.program()))},
+          {"graph_on_gpus", Describe(FindGraphOnGpus(file))},
           {"passes", file.lowered.notes},
+          {"fragments", FragmentsToJson(file)},
           {"reshards", std::move(reshards)},
           {"memory", std::move(memory)}};
 }

@@ -14,6 +14,7 @@
 #include "runtime/base/rank_text.h"
 #include "runtime/plan/passes/program_text.h"
 #include "tools/cli/plan/explain.h"
+#include "tools/cli/plan/fragment_moves.h"
 #include "tools/cli/plan/graph_on_gpus.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -49,6 +50,36 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
   out << '\n'
       << style.Paint(text::Tint::kBold,
                      "What moves, in or out of the busiest rank and node, and the least that can")
+      << '\n';
+  table.Print(out, style, 2);
+}
+
+// "x (rows)"; and what is sent of it, if anything is.
+std::string TensorText(const FragmentTensorFacts& tensor) {
+  std::string text = tensor.name + " (" + tensor.how + ")";
+  if (tensor.sent_bytes > 0) text += ": " + Bytes(tensor.sent_bytes);
+  return text;
+}
+
+void PrintFragments(std::ostream& out, const text::Style& style, const PlanFile& file) {
+  const std::vector<FragmentFacts> fragments = FindFragments(file);
+  if (fragments.empty()) return;
+  Table table({{"LINE"}, {"FRAGMENT"}, {"INPUTS"}, {"RESULTS"}, {"SENT", Table::Align::kRight}});
+  for (const FragmentFacts& one : fragments) {
+    std::string inputs;
+    std::string results;
+    double sent = 0;
+    for (const FragmentTensorFacts& tensor : one.tensors) {
+      std::string& list = tensor.is_result ? results : inputs;
+      list += (list.empty() ? "" : ", ") + TensorText(tensor);
+      sent += tensor.sent_bytes;
+    }
+    table.AddRow({one.where, one.name, inputs, results, Bytes(sent)});
+  }
+  out << '\n'
+      << style.Paint(text::Tint::kBold,
+                     "What fragments are given and make, and what all ranks send of it in each "
+                     "execution")
       << '\n';
   table.Print(out, style, 2);
 }
@@ -144,7 +175,8 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
     out << '\n' << style.Paint(text::Tint::kBold, "What the passes did") << '\n';
     for (const std::string& note : file.lowered.notes) out << "  " << text::Printable(note) << '\n';
   }
-  out << "on GPUs: " << text::Printable(Describe(FindGraphOnGpus(file.program()))) << '\n';
+  out << "on GPUs: " << text::Printable(Describe(FindGraphOnGpus(file))) << '\n';
+  PrintFragments(out, style, file);
   PrintReshards(out, style, file);
   PrintMemory(out, style, file);
   return OkStatus();

@@ -8,13 +8,18 @@
 
 namespace lockstep::cli::plan_file {
 
-GraphOnGpus FindGraphOnGpus(const plan::Program& program) {
+GraphOnGpus FindGraphOnGpus(const PlanFile& file) {
+  const plan::Program& program = file.program();
   GraphOnGpus graph;
   std::set<int> seen;
   for (const plan::ProgramOp& op : program.ops()) {
     const auto* const call = std::get_if<plan::CallOp>(&op.what);
     if (call == nullptr || !seen.insert(static_cast<int>(call->function)).second) continue;
     const std::string& name = program.functions()[static_cast<size_t>(call->function)];
+    if (file.fragments.contains(name)) {
+      if (graph.why_not.empty()) graph.why_not = op.where + " calls the fragment " + name;
+      continue;
+    }
     const std::optional<bool> may_be_captured = module::BuiltinMayBeCaptured(name);
     if (!may_be_captured.has_value()) {
       graph.up_to.push_back(name + " (" + op.where + ")");

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/program.h"
+#include "tools/cli/plan/plan_file.h"
 
 namespace lockstep::cli::plan_file {
 
@@ -14,7 +14,7 @@ struct GraphOnGpus {
   // Functions that modules define, which say it of themselves: each once, where it is called first.
   std::vector<std::string> up_to;
 };
-GraphOnGpus FindGraphOnGpus(const plan::Program& program);
+GraphOnGpus FindGraphOnGpus(const PlanFile& file);
 
 // "one graph", "step by step, as ...", or "one graph, if ... may be captured".
 std::string Describe(const GraphOnGpus& graph);

@@ -78,8 +78,8 @@ PlanSection ReadPlanSection(const YAML::Node& plan, FileContext& file) {
   plan::Topology topology = ReadNodes(plan["nodes"], context);
   const PlanLayouts layouts(plan, context);
   const PlanSteps steps(plan, layouts, context);
-  PlanSection section{nullptr, steps.outputs(), steps.modules(), steps.value_names(),
-                      std::move(topology)};
+  PlanSection section{nullptr,           steps.outputs(),     steps.modules(),
+                      steps.fragments(), steps.value_names(), std::move(topology)};
   if (file.problems.size() != problems) return section;
   StatusOr<plan::Program> built = steps.Build();
   if (built.ok()) {
@@ -112,8 +112,9 @@ StatusOr<PlanFile> ReadPlanFile(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::LoweredProgram lowered,
       plan::LowerProgram(section.program, section.topology, plan::CostModel()));
-  return PlanFile{std::move(lowered), std::move(section.value_names), std::move(section.topology),
-                  std::move(section.modules), std::move(section.program)};
+  return PlanFile{std::move(lowered),           std::move(section.value_names),
+                  std::move(section.topology),  std::move(section.modules),
+                  std::move(section.fragments), std::move(section.program)};
 }
 
 }  // namespace lockstep::cli::plan_file

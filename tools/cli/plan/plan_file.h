@@ -13,6 +13,7 @@
 //       steps:
 //         - {reshard: x, to: columns, as: y}
 //         - {make: columns, as: scratch}
+//         - {fragment: f.mlir, args: [rows $x], results: [{as: f, combine: rows, shape: [64, 64]}]}
 //         - {call: scale, args: [$y, write $scratch, 0.5]}
 //         - {call: relu, args: [$scratch], result: columns, as: z}
 //         - {copy: z, as: kept}
@@ -20,8 +21,8 @@
 //         - {allreduce: parts, axis: x, op: sum, as: total}
 //       outputs: [kept, total]
 //
-// `call` may name a `module: REGISTER` that has the function. docs/plans.md describes it for
-// people.
+// A fragment's file lies beside this one. `call` may name a `module: REGISTER` that has the
+// function. docs/plans.md describes it for people.
 #pragma once
 
 #include <map>
@@ -56,6 +57,7 @@ struct PlanFile {
   std::vector<std::string> value_names;  // by number, as in the file
   plan::Topology topology;
   std::map<std::string, std::string> modules;    // as in PlanSection
+  std::map<std::string, std::string> fragments;  // the same
   std::shared_ptr<const plan::Program> written;  // as the file has it
   bool lanes_overlap = true;                     // on its workers
 };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,19 @@ const Layout* PlanLayouts::Find(const YAML::Node& node, const YAML::Node& at,
     context_.ReportMissing(node, title, "layout", name, NamesOf(layouts_));
   }
   return nullptr;
+}
+
+const Mesh* PlanLayouts::FindMesh(const YAML::Node& node, const std::string& title) const {
+  const auto found = meshes_.find(ScalarOf(node));
+  if (found != meshes_.end()) return &found->second;
+  context_.ReportMissing(node, title, "mesh", ScalarOf(node), NamesOf(meshes_));
+  return nullptr;
+}
+
+std::vector<Rank> PlanLayouts::Ranks() const {
+  std::set<Rank> ranks;
+  for (const auto& [name, mesh] : meshes_) ranks.insert(mesh.ranks().begin(), mesh.ranks().end());
+  return {ranks.begin(), ranks.end()};
 }
 
 std::optional<Mesh> PlanLayouts::ReadMesh(const YAML::Node& node, const std::string& title) {

@@ -23,6 +23,10 @@ class PlanLayouts {
   // The layout that `node`, of `at`, names. Null after reporting that there is none.
   const plan::Layout* Find(const YAML::Node& node, const YAML::Node& at,
                            const std::string& title) const;
+  // The same of a mesh.
+  const plan::Mesh* FindMesh(const YAML::Node& node, const std::string& title) const;
+  // Ascending: those of all meshes.
+  std::vector<Rank> Ranks() const;
 
  private:
   std::optional<plan::Mesh> ReadMesh(const YAML::Node& node, const std::string& title);

@@ -14,6 +14,7 @@
 #include "tools/cli/argument.h"
 #include "tools/cli/plan/builtin_names.h"
 #include "tools/cli/plan/plan_collective.h"
+#include "tools/cli/plan/plan_fragment.h"
 #include "tools/cli/program/step_reader.h"
 #include "tools/text/format.h"
 
@@ -22,6 +23,9 @@ namespace lockstep::cli::plan_file {
 using plan::CallArgument;
 using plan::Layout;
 using plan::ValueId;
+
+// In place of a module's register, of which it is no name.
+constexpr char kOfFragment[] = "/";
 
 PlanSteps::PlanSteps(const YAML::Node& plan, const PlanLayouts& layouts, PlanContext& context)
     : layouts_(layouts), context_(context) {
@@ -58,7 +62,7 @@ bool PlanSteps::CheckCount(size_t operations, const YAML::Node& step) {
 
 void PlanSteps::Hold(const std::string& name, ValueId id) {
   values_[name] = id;
-  value_names_.resize(static_cast<size_t>(id) + 1);
+  value_names_.resize(std::max(value_names_.size(), static_cast<size_t>(id) + 1));
   value_names_[static_cast<size_t>(id)] = name;
 }
 
@@ -81,11 +85,12 @@ void PlanSteps::ReadAnyStep(const YAML::Node& step) {
   const plan::SourceLine where{context_.file().file.c_str(), step.Mark().line + 1};
   if (!step.IsMap()) return context_.Report(step, "steps", "expected a map");
   if (step["call"].IsDefined()) return ReadCall(step, where);
+  if (step["fragment"].IsDefined()) return ReadFragment(step, where);
   if (step["reshard"].IsDefined()) return ReadReshard(step, where);
   if (step["make"].IsDefined()) return ReadMake(step);
   if (step["copy"].IsDefined()) return ReadCopy(step, where);
   if (step["view"].IsDefined()) return ReadView(step, where);
-  std::string known = "call, reshard, make, copy, view";
+  std::string known = "call, fragment, reshard, make, copy, view";
   for (const OperationKind kind : PlanCollectives()) {
     const std::string label(FactsOf(kind).label);
     if (step[label].IsDefined()) return ReadCollectiveStep(step, kind, where);
@@ -183,6 +188,82 @@ void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
   HoldResult(step, builder_.CallInChunks(function, std::move(arguments), *result, *chunks, where));
 }
 
+// {fragment: f.mlir, args: [rows $x, 0.5], results: [{as: y, shape: [64], dtype: f64}], on: all}
+void PlanSteps::ReadFragment(const YAML::Node& step, plan::SourceLine where) {
+  context_.CheckKeys(step, "fragment", {"fragment", "args", "results", "on"});
+  const std::string name = ScalarOf(step["fragment"]);
+  const auto path = FindFragmentFile(step["fragment"], context_);
+  const auto inputs = ReadFragmentInputs(step, name);
+  const auto results = ReadFragmentResults(step, name, context_);
+  std::vector<Rank> workers = layouts_.Ranks();
+  bool is_good = path.has_value() && inputs.has_value() && results.has_value();
+  if (step["on"].IsDefined()) {
+    const plan::Mesh* const mesh = layouts_.FindMesh(step["on"], name + ": on");
+    if (mesh != nullptr) workers = mesh->SortedRanks();
+    is_good = is_good && mesh != nullptr;
+  }
+  const auto [known, is_new] = module_of_.emplace(name, kOfFragment);
+  if (known->second != kOfFragment) {
+    context_.Report(step["fragment"], name, "another step calls a function of this name");
+    is_good = false;
+  }
+  std::optional<fragment::PlanCall> call;
+  if (is_good) {
+    fragments_.emplace(name, *path);
+    std::vector<fragment::Output> outputs;
+    for (const NamedOutput& result : *results) outputs.push_back(result.output);
+    call =
+        context_.Check(step, name, CallAsStated(builder_, name, workers, *inputs, outputs, where));
+  }
+  if (!call.has_value()) {
+    if (!results.has_value()) return;
+    for (const NamedOutput& result : *results) context_.NoteUnread(result.name);
+    return;
+  }
+  NameMoved(*inputs, *call);
+  for (size_t i = 0; i < results->size(); ++i) Hold((*results)[i].name, call->results[i]);
+}
+
+void PlanSteps::NameMoved(absl::Span<const fragment::PlanInput> inputs,
+                          const fragment::PlanCall& call) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId moved = call.arguments[i];
+    if (inputs[i].value() == nullptr || moved == *inputs[i].value()) continue;
+    const auto source = static_cast<size_t>(*inputs[i].value());
+    value_names_.resize(std::max(value_names_.size(), static_cast<size_t>(moved) + 1));
+    // No name that a file can give.
+    value_names_[static_cast<size_t>(moved)] =
+        value_names_[source] + "." + std::string(fragment::Name(inputs[i].split()));
+  }
+}
+
+// "$x", "rows $x", "columns $x", "none $x", "placed $x", or a number.
+std::optional<std::vector<fragment::PlanInput>> PlanSteps::ReadFragmentInputs(
+    const YAML::Node& step, const std::string& title) {
+  if (!context_.CheckList(step["args"], title, "args: expected a list, as in [rows $x, 0.5]")) {
+    return std::nullopt;
+  }
+  std::vector<fragment::PlanInput> inputs;
+  bool is_good = true;
+  for (const YAML::Node& node : step["args"]) {
+    if (const auto split = ReadSplit(ScalarOf(node))) {
+      const auto value = FindValue(node, title, split->name);
+      if (value.has_value()) inputs.emplace_back(*value, split->split);
+      is_good = is_good && value.has_value();
+      continue;
+    }
+    auto argument = ReadCallArgument(node, title);
+    if (argument.has_value() && argument->use != CallArgument::Use::kLiteral) {
+      context_.Report(node, title, "a fragment only reads what it is given: rows $x, or $x");
+      argument.reset();
+    }
+    if (argument.has_value()) inputs.emplace_back(std::move(argument->literal));
+    is_good = is_good && argument.has_value();
+  }
+  if (!is_good) return std::nullopt;
+  return inputs;
+}
+
 // {count: 4, input: x, along: 0, result_along: 0}
 std::optional<plan::Chunks> PlanSteps::ReadChunks(const YAML::Node& step,
                                                   const std::string& function,
@@ -240,7 +321,9 @@ void PlanSteps::ReadModule(const YAML::Node& step, const std::string& function) 
   if (known->second != module) {
     return context_.Report(step, function,
                            "another step calls the function of this name from " +
-                               (known->second.empty() ? "no module" : "module " + known->second));
+                               (known->second.empty()          ? "no module"
+                                : known->second == kOfFragment ? "a fragment's file"
+                                                               : "module " + known->second));
   }
   if (is_new && !module.empty()) modules_.emplace(function, module);
 }

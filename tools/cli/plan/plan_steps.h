@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/operations.h"
 #include "runtime/base/status.h"
+#include "runtime/fragment/plan_call.h"
 #include "runtime/plan/program.h"
 #include "tools/cli/plan/plan_context.h"
 #include "tools/cli/plan/plan_layouts.h"
@@ -33,12 +35,18 @@ class PlanSteps {
   // As in program::PlanSection.
   const std::vector<std::string>& outputs() const { return outputs_; }
   const std::map<std::string, std::string>& modules() const { return modules_; }
+  const std::map<std::string, std::string>& fragments() const { return fragments_; }
   const std::vector<std::string>& value_names() const { return value_names_; }
 
  private:
   void ReadStep(const YAML::Node& step);
   void ReadAnyStep(const YAML::Node& step);
   void ReadCall(const YAML::Node& step, plan::SourceLine where);
+  void ReadFragment(const YAML::Node& step, plan::SourceLine where);
+  std::optional<std::vector<fragment::PlanInput>> ReadFragmentInputs(const YAML::Node& step,
+                                                                     const std::string& title);
+  // The values that inputs were brought to are called by them.
+  void NameMoved(absl::Span<const fragment::PlanInput> inputs, const fragment::PlanCall& call);
   void ReadReshard(const YAML::Node& step, plan::SourceLine where);
   void ReadMake(const YAML::Node& step);
   void ReadCopy(const YAML::Node& step, plan::SourceLine where);
@@ -67,6 +75,7 @@ class PlanSteps {
   std::map<std::string, YAML::Node> output_nodes_;  // by name
   std::map<std::string, std::string> module_of_;    // by function; empty: none
   std::map<std::string, std::string> modules_;      // the same, of those that have one
+  std::map<std::string, std::string> fragments_;    // by function: the fragment's file
   plan::ProgramBuilder builder_;
 };
 

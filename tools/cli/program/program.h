@@ -141,6 +141,8 @@ struct PlanSection {
   std::vector<std::string> outputs;
   // By function: the register of the module that has it. Those that are not here are built in.
   std::map<std::string, std::string> modules;
+  // By function: the file of the fragment that it is, as a path from here.
+  std::map<std::string, std::string> fragments = {};
   // For `lockstep plan explain`: values by their numbers, and which ranks share a node.
   std::vector<std::string> value_names;
   plan::Topology topology;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tools/cli/argument.h"
+#include "tools/cli/fragment/fragment_file.h"
 #include "tools/cli/program/compare.h"
 
 namespace lockstep::cli::program {
@@ -141,6 +142,14 @@ Status Runner::Execute(const Step& step, const ExpectStep& expect) {
   return OkStatus();
 }
 
+StatusOr<CompiledFragment> Runner::FragmentIn(const std::string& path) {
+  const auto known = fragments_.find(path);
+  if (known != fragments_.end()) return known->second;
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::Fragment fragment, ReadFragmentFile(path));
+  LOCKSTEP_ASSIGN_OR_RETURN(CompiledFragment compiled, session_.Compile(fragment));
+  return fragments_.emplace(path, std::move(compiled)).first->second;
+}
+
 StatusOr<BoundPlan> Runner::BindPlan(const ExecuteStep& execute) {
   const PlanSection& section = *program_.plan;
   PlanRegisters bound;
@@ -152,6 +161,10 @@ StatusOr<BoundPlan> Runner::BindPlan(const ExecuteStep& execute) {
     step.registers.push_back(ref);
   }
   for (const std::string& name : section.program->functions()) {
+    if (const auto file = section.fragments.find(name); file != section.fragments.end()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(bound.fragments[name], FragmentIn(file->second));
+      continue;
+    }
     const auto module = section.modules.find(name);
     LOCKSTEP_ASSIGN_OR_RETURN(
         const DRef function, Function(module == section.modules.end() ? "" : module->second, name));

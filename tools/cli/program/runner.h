@@ -70,6 +70,8 @@ class Runner {
   void Make(const Step& step, DRef ref, RankSet where);
   // `module`: a register that holds one; empty: a built-in function.
   StatusOr<DRef> Function(const std::string& module, const std::string& function);
+  // That of the file, compiled once.
+  StatusOr<CompiledFragment> FragmentIn(const std::string& path);
   StatusOr<BoundPlan> BindPlan(const ExecuteStep& execute);
   // The values of `source` on the chosen ranks.
   StatusOr<std::vector<RankValue>> ReadValues(const std::string& source, const RankChoice& ranks);
@@ -82,6 +84,7 @@ class Runner {
   std::map<std::string, Register> registers_;
   // By module's register (0: none) and name, so that loops ask once.
   std::map<std::pair<uint64_t, std::string>, DRef> functions_;
+  std::map<std::string, CompiledFragment> fragments_;  // by path
   // By step, so that loops bind once as long as the registers are the same.
   struct BoundStep {
     std::vector<DRef> registers;

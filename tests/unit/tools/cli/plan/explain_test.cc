@@ -105,8 +105,32 @@ TEST(PlanExplainTest, WhatCannotBeCapturedOnGpusIsNamed) {
                "{call: lockstep.identity, args: [$all_of_it");
   const StatusOr<PlanFile> file = ReadText(text);
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ(Describe(FindGraphOnGpus(file->program())),
+  EXPECT_EQ(Describe(FindGraphOnGpus(*file)),
             "step by step, as layers.yaml:14 calls lockstep.identity, which cannot be captured");
+}
+
+// Bytes of all ranks: 1,024 numbers that each of four lacks three quarters of, or two all of it
+// but a quarter.
+TEST(PlanExplainTest, FragmentsShowSplitsAndWhatIsSent) {
+  const StatusOr<PlanFile> file = ReadText(kFragments);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  EXPECT_EQ(ExplainPlan(out, text::Style(false), *file), OkStatus());
+  EXPECT_EQ(ExplainRank(out, text::Style(false), *file, 3), OkStatus());
+  EXPECT_THAT(
+      out.str(),
+      AllOf(HasSubstr("on GPUs: step by step, as layers.yaml:8 calls the fragment scale.mlir\n"),
+            HasSubstr("layers.yaml:8   scale.mlir  x (rows)          y (rows)            0\n"),
+            HasSubstr("layers.yaml:10  sum.mlir    y (rows)          s (add): 48 B    48 B\n"),
+            HasSubstr("layers.yaml:13  sum.mlir    y (none): 24 KiB  t (none)       24 KiB\n"),
+            HasSubstr("layers.yaml:14  sum.mlir    y (none): 12 KiB  u (none)       12 KiB\n"),
+            HasSubstr("sum.mlir(y.none"), HasSubstr("scale.mlir(x, ..., write y)")));
+  const Json fragments = PlanToJson(*file)["fragments"];
+  ASSERT_EQ(fragments.size(), 4u);
+  EXPECT_EQ(fragments[2]["where"], "layers.yaml:13");
+  EXPECT_EQ(fragments[2]["inputs"][0]["split"], "none");
+  EXPECT_EQ(fragments[2]["inputs"][0]["sent_bytes"], 24 << 10);
+  EXPECT_EQ(fragments[1]["results"][0]["combine"], "add");
 }
 
 TEST(PlanExplainTest, IsExplainedToScripts) {

@@ -18,8 +18,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 // kPlan with `from` replaced.
 std::string Error(const std::string& from, const std::string& to) {
@@ -102,9 +104,10 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("[shard(0), shard(1)]", "[shard(0)]"),
               HasSubstr("mesh \"grid\" has 2 axes, and there is 1 placement"));
   EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
-  EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),
-              HasSubstr("expected one of the keys call, reshard, make, copy, view, allreduce, "
-                        "reduce_scatter, allgather, all_to_all, broadcast"));
+  EXPECT_THAT(
+      Error("- {make: whole", "- {mak: whole"),
+      HasSubstr("expected one of the keys call, fragment, reshard, make, copy, view, allreduce, "
+                "reduce_scatter, allgather, all_to_all, broadcast"));
   EXPECT_THAT(Error("as: y}", "az: y}"), HasSubstr("unknown key \"az\""));
   EXPECT_THAT(Error("[update $scratch]", "[update $scrtch]"), HasSubstr("there is no value"));
   EXPECT_THAT(Error("$all_of_it,", "{a: 1},"), HasSubstr("layers.yaml:14: scale: expected"));
@@ -319,6 +322,44 @@ TEST(PlanFileTest, FunctionsOfModulesAreNamedByOneModuleEach) {
   const StatusOr<PlanFile> file = ReadText(text);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_THAT(file->modules, ElementsAre(std::pair<const std::string, std::string>("f", "m")));
+}
+
+TEST(PlanFileTest, FragmentsAreFilesBesideThePlan) {
+  const StatusOr<PlanFile> file = ReadText(kFragments);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->fragments, ElementsAre(Pair("scale.mlir", EndsWith("/scale.mlir")),
+                                           Pair("sum.mlir", EndsWith("/sum.mlir"))));
+  const plan::Program& program = file->program();
+  const auto& call = std::get<plan::CallOp>(program.ops()[0].what);
+  EXPECT_THAT(call.arguments, ElementsAre(plan::Read(plan::ValueId{0}), plan::Pass(int64_t{2}),
+                                          plan::Write(plan::ValueId{1})));
+  EXPECT_EQ(program.value(plan::ValueId{1}).layout.ToString(),
+            "float64[1024] on x=4 {0, 1, 2, 3}: x=shard(0)");
+  const auto& last = std::get<plan::CallOp>(program.ops().back().what);
+  EXPECT_THAT(program.RanksOf(last), ElementsAre(1, 3));
+}
+
+TEST(PlanFileTest, MistakesInFragmentsAreToldWithTheirLines) {
+  const auto error = [](const std::string& old, const std::string& now) {
+    std::string text = kFragments;
+    text.replace(text.find(old), old.size(), now);
+    return Message(ReadText(text).status());
+  };
+  EXPECT_THAT(error("fragment: scale.mlir", "fragment: none.mlir"),
+              HasSubstr("layers.yaml:8: none.mlir: there is no file "));
+  EXPECT_THAT(error("rows $x", "columns $x"),
+              HasSubstr("layers.yaml:8: scale.mlir: argument 0 of `scale.mlir` cannot be split by "
+                        "columns"));
+  EXPECT_THAT(error("rows $x", "$x"),
+              HasSubstr("cannot be combined by rows: no argument is split"));
+  EXPECT_THAT(error("rows $x", "write $x"), HasSubstr("a fragment only reads what it is given"));
+  EXPECT_THAT(error("rows $x", "rows $z"), HasSubstr("there is no value \"z\""));
+  EXPECT_THAT(error("combine: rows", "combine: row"), HasSubstr("rows"));
+  EXPECT_THAT(error("shape: [1024],\n", "\n"), HasSubstr("only workers compile a fragment"));
+  EXPECT_THAT(error("on: two", "on: tow"), HasSubstr("there is no mesh \"tow\""));
+  EXPECT_THAT(error("placed $y], results: [{as: s, combine: add",
+                    "placed $y], results: [{as: s, combine: none"),
+              HasSubstr("cannot be combined by none in a plan"));
 }
 
 }  // namespace

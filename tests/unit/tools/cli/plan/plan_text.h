@@ -29,10 +29,31 @@ inline constexpr char kPlan[] = R"(plan:
   outputs: [z]
 )";
 
+// Its fragments are files beside it.
+inline constexpr char kFragments[] = R"(plan:
+  meshes: {all: {ranks: 0-3}, two: {ranks: [1, 3]}}
+  layouts:
+    on_one: {shape: [1024], dtype: f64, mesh: all, placements: [shard(0)]}
+    whole: {shape: [1], dtype: f64, mesh: all, placements: [replicate]}
+  inputs: {x: on_one}
+  steps:
+    - {fragment: scale.mlir, args: [rows $x, 2], results: [{as: y, combine: rows, shape: [1024],
+                                                            dtype: f64}]}
+    - {fragment: sum.mlir, args: [placed $y], results: [{as: s, combine: add, shape: [1],
+                                                         dtype: f64}]}
+    - {reshard: s, to: whole, as: total}
+    - {fragment: sum.mlir, args: [$y], results: [{as: t, shape: [1], dtype: f64}]}
+    - {fragment: sum.mlir, args: [$y], results: [{as: u, shape: [1], dtype: f64}], on: two}
+  outputs: [total, t, u]
+)";
+
 // As the file "layers.yaml".
 inline StatusOr<PlanFile> ReadText(const std::string& text) {
   const std::string path = ::testing::TempDir() + "/layers.yaml";
   std::ofstream(path) << text;
+  for (const char* fragment : {"scale.mlir", "sum.mlir"}) {
+    std::ofstream(::testing::TempDir() + "/" + fragment) << "sum";
+  }
   return ReadPlanFile(path);
 }
 

@@ -152,5 +152,48 @@ TEST_F(ExecuteTest, WhatIsWrongIsToldBeforeAnythingIsExecuted) {
   EXPECT_THAT(none.output, HasSubstr("fragments are not available: "));
 }
 
+// Beside the program file, and on three workers of which the last has one row, the others two.
+TEST_F(ExecuteTest, APlanCallsFragments) {
+  const std::string file = File("doubles.yaml");
+  const auto write = [&](const std::string& how) {
+    std::ofstream(file) << R"(workers: 3
+plan:
+  meshes: {all: {ranks: 0-2}}
+  layouts:
+    whole: {shape: [5], dtype: f64, mesh: all, placements: [replicate]}
+  inputs: {x: whole}
+  steps:
+    - {fragment: sum.mlir, args: [)"
+                        << how << R"(, rows $x],
+       results: [{as: y, combine: rows, shape: [5], dtype: f64}]}
+    - {reshard: y, to: whole, as: z}
+  outputs: [z]
+steps:
+  - {values: [1, 2, 3, 4, 5], dtype: f64, as: x}
+  - {execute: plan, times: 3}
+  - {expect: z, value: [2, 4, 6, 8, 10], dtype: f64}
+)";
+  };
+  write("7");
+  const Result good = Run({"run", file, "--embedded"});
+  EXPECT_EQ(good.code, 0) << good.output;
+  const Result analyzed = Run({"plan", "analyze", file, "--embedded", "--times", "2"});
+  EXPECT_EQ(analyzed.code, 0) << analyzed.output;
+  EXPECT_THAT(analyzed.output, HasSubstr("sum.mlir"));
+  const Result explained = Run({"plan", "explain", file});
+  EXPECT_EQ(explained.code, 0) << explained.output;
+  EXPECT_THAT(explained.output, HasSubstr("doubles.yaml:8  sum.mlir  x (rows)  y (rows): 80 B"));
+  write("1");
+  const Result divided = Run({"run", file, "--embedded"});
+  EXPECT_EQ(divided.code, 1) << divided.output;
+  EXPECT_THAT(divided.output, AllOf(HasSubstr("doubles.yaml:8, step "), HasSubstr("arith.divsi"),
+                                    HasSubstr("sum.mlir: `sum` divided an integer by zero")));
+  write("0.5");
+  const Result refused = Run({"run", file, "--embedded"});
+  EXPECT_EQ(refused.code, 1) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("doubles.yaml:8: sum.mlir: argument 0 of `sum`: it is "
+                                        "int64, and a floating-point number is given"));
+}
+
 }  // namespace
 }  // namespace lockstep::cli

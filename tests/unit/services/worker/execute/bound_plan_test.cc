@@ -342,6 +342,44 @@ TEST_F(BoundPlanLanesTest, AnExchangeThatFailsTellsPeersBeforeTheFunctionBesideI
   EXPECT_THAT(Message(status), HasSubstr("no such thing"));
 }
 
+// A key gives no right to a fragment, whatever other sessions have.
+TEST_F(BoundPlanTest, AFragmentThatWasNotGrantedIsNotFound) {
+  plan::ProgramBuilder program;
+  const plan::ValueId y = program.Make(whole_);
+  program.Call("f", {plan::Read(program.Input("x", whole_)), plan::Write(y)}, {"train.cc", 12});
+  program.Output("y", y);
+  capnp::MallocMessageBuilder message;
+  auto binding = message.initRoot<wire::Binding>();
+  binding.initFunctions(1);
+  auto fragment = binding.initFragments(1)[0];
+  fragment.setFunction(0);
+  fragment.setHigh(1);
+  fragment.setLow(2);
+  binding.initInputs(1).set(0, kInput.Packed());
+  binding.initOutputs(1).set(0, kOutput.Packed());
+  WriteInput();
+  const auto prepared =
+      *PrepareProgram(plan::Encode(*program.Build()), {0, 1, plan::Topology({0})});
+  const Status status = BoundPlan::Bind(context_, prepared, binding.asReader()).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status),
+              HasSubstr("train.cc:12: f: fragment 00000000000000010000000000000002 was not "
+                        "compiled in this session"));
+  // A function of a module is called by its register.
+  struct Nothing : module::Function {
+    const std::string name_ = "nothing";
+    const std::string& name() const override { return name_; }
+    Status Call(const module::CallContext&, absl::Span<const registers::Value>,
+                registers::Value*) override {
+      return OkStatus();
+    }
+  };
+  ASSERT_EQ(session_->fragments().GrantFunction({1, 2}, "nothing", std::make_shared<Nothing>()),
+            OkStatus());
+  EXPECT_THAT(Message(BoundPlan::Bind(context_, prepared, binding.asReader()).status()),
+              HasSubstr("it is a function of a module"));
+}
+
 TEST(InputHoldersTest, ThoseThatAreGoneAreForgotten) {
   struct Counting : InputHolder {
     void LetGo(uint32_t register_index) override { last = register_index, ++count; }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "runtime/client/session.h"
+#include "runtime/fragment/plan_call.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/compiled_fragments_fixture.h"
 
 namespace lockstep::testing {
@@ -359,6 +361,68 @@ func.func @large(%x: tensor<?xf64>, %rows: i64) -> f64 {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(Message(status), HasSubstr("`large` wants 8 GiB"));
   EXPECT_OK(session_->Reset());
+}
+
+// Sums of rows, and the sum of these times a number, of values whose sums round: by a plan, and by
+// calls.
+TEST_P(MlirFragmentsTest, PlansMakeTheSameBits) {
+  constexpr char kScaledSum[] = R"(
+func.func @scaled_sum(%x: tensor<?xf64>, %by: f32) -> tensor<f64> {
+  %zero = arith.constant 0.0 : f64
+  %e = tensor.empty() : tensor<f64>
+  %init = linalg.fill ins(%zero : f64) outs(%e : tensor<f64>) -> tensor<f64>
+  %wide = arith.extf %by : f32 to f64
+  %y = linalg.generic {
+      indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+      iterator_types = ["reduction"]} ins(%x : tensor<?xf64>) outs(%init : tensor<f64>) {
+    ^bb0(%v: f64, %sum: f64):
+      %m = arith.mulf %v, %wide : f64
+      %s = arith.addf %m, %sum : f64
+      linalg.yield %s : f64
+  } -> tensor<f64>
+  return %y : tensor<f64>
+})";
+  const CompiledFragment row_sums = Unwrap(session_->Compile(Mlir(kRowSums)));
+  const CompiledFragment scaled_sum = Unwrap(session_->Compile(Mlir(kScaledSum)));
+  for (const int64_t count : {0, 2, 151}) {
+    std::vector<double> elements(static_cast<size_t>(count * 30));
+    for (size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = std::sin(static_cast<double>(i)) * 1e3;
+    }
+    const plan::Layout whole = Unwrap(plan::Layout::Make({count, 30}, DType::kFloat64,
+                                                         Unwrap(plan::Mesh::Line(AllRanks())),
+                                                         {plan::Placement::Replicate()}));
+    const plan::Layout total = Unwrap(
+        plan::Layout::Make({}, DType::kFloat64, whole.mesh(), {plan::Placement::Replicate()}));
+    const DRef x = Unwrap(session_->Place(HostTensor::Of<double>({count, 30}, elements), whole));
+
+    plan::ProgramBuilder program;
+    const plan::ValueId rows =
+        Unwrap(CallFragment(program, "row_sums", row_sums.signature(), AllRanks(),
+                            {{program.Input("x", whole), Split::kRows}},
+                            {{Combine::kRows, Shape{count}}}))
+            .results.front();
+    const plan::ValueId sum =
+        Unwrap(CallFragment(program, "scaled_sum", scaled_sum.signature(), AllRanks(),
+                            {{rows, Split::kAsPlaced}, 0.1}, {{Combine::kAdd}}))
+            .results.front();
+    program.Output("rows", rows);
+    program.Output("sum", program.Reshard(sum, total));
+    BoundPlan plan = Unwrap(session_->Bind(
+        Unwrap(program.Build()),
+        {.inputs = {{"x", x}}, .fragments = {{"row_sums", row_sums}, {"scaled_sum", scaled_sum}}}));
+    for (int i = 0; i < 2; ++i) EXPECT_OK(plan.Execute());
+
+    const DRef called_rows =
+        Unwrap(session_->Execute(row_sums, {{x, Split::kRows}}, {{Combine::kRows, Shape{count}}}))
+            .front();
+    const DRef called_sum =
+        Unwrap(session_->Execute(scaled_sum, {{called_rows, Split::kRows}, 0.1}, {{Combine::kAdd}}))
+            .front();
+    EXPECT_EQ(Collected(Unwrap(plan.Output("rows"))), Collected(called_rows));
+    EXPECT_EQ(Collected(Unwrap(plan.Output("sum"))),
+              Collected(Unwrap(session_->Reshard(called_sum, total))));
+  }
 }
 
 }  // namespace

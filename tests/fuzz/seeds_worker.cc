@@ -86,7 +86,7 @@ void AddPlan(SeedFolder& folder) {
                                        empty.setResult(Register(42));
                                      })});
   const plan::EncodedProgram encoded = plan::Encode(*program.Build());
-  const auto bind = [&](bool is_known) {
+  const auto bind = [&](bool is_known, bool is_fragment = false) {
     return RecordOf(
         0, {Body([&](Command command) {
           auto bind = command.initBind();
@@ -99,7 +99,8 @@ void AddPlan(SeedFolder& folder) {
             const auto bytes = encoded.bytes();
             binding.setProgram({reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()});
           }
-          binding.initFunctions(1).set(0, Register(40));
+          binding.initFunctions(1).set(0, is_fragment ? 0 : Register(40));
+          if (is_fragment) binding.initFragments(1)[0].setHigh(1);
           binding.initInputs(1).set(0, Register(42));
           auto outputs = binding.initOutputs(3);
           outputs.set(0, Register(44));
@@ -110,6 +111,7 @@ void AddPlan(SeedFolder& folder) {
   const std::string execute =
       RecordOf(0, {Body([&](Command command) { command.initExecute().setBound(Register(43)); })});
   folder.Add("batch", "plan", "\1" + get + empty + bind(false) + execute + execute);
+  folder.Add("batch", "plan_of_a_fragment", "\1" + empty + bind(false, true) + execute);
   folder.Add("batch", "plan_by_its_key", "\1" + get + empty + bind(false) + bind(true) + execute);
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/fragment/plan_call.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/gpu_fixture.h"
 #include "tests/support/files.h"
 #include "tests/support/patience.h"
@@ -116,6 +118,30 @@ TEST_P(GpuFragmentsTest, ResultsAreArgumentsAndStayThere) {
   std::vector<double> sixteen = Sequence(kRows);
   for (double& number : sixteen) number *= 16;
   EXPECT_EQ(Collected<double>(x), sixteen);
+}
+
+// Sums begin as zeros in each execution, in memory of the plan that was written before.
+TEST_P(GpuFragmentsTest, PlansCallKernels) {
+  const std::vector<Rank> ranks = {0, 1, 2, 3};
+  const auto layout = [&](const Shape& shape, plan::Placement placement) {
+    return Unwrap(
+        plan::Layout::Make(shape, DType::kFloat64, Unwrap(plan::Mesh::Line(ranks)), {placement}));
+  };
+  const plan::Layout rows = layout({6, 3}, plan::Placement::Shard(0));
+  const CompiledFragment kernel = Unwrap(session_->Compile(Kernel("sum")));
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", rows);
+  const plan::ValueId sums = Unwrap(CallFragment(program, "sum", kernel.signature(), ranks,
+                                                 {{x, Split::kRows}}, {{Combine::kAdd, Shape{3}}}))
+                                 .results.front();
+  program.Output("sums", program.Reshard(sums, layout({3}, plan::Placement::Replicate())));
+  const DRef input = Unwrap(session_->Place(HostTensor::Of<double>({6, 3}, Sequence(18)), rows));
+  BoundPlan plan = Unwrap(session_->Bind(
+      Unwrap(program.Build()), {.inputs = {{"x", input}}, .fragments = {{"sum", kernel}}}));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_OK(plan.Execute());
+    EXPECT_EQ(Collected<double>(Unwrap(plan.Output("sums"))), (std::vector<double>{51, 57, 63}));
+  }
 }
 
 TEST_P(GpuFragmentsTest, PartsKnowWhereTheyLie) {

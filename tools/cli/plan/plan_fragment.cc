@@ -47,7 +47,7 @@ std::optional<NamedOutput> ReadResult(const YAML::Node& node, const std::string&
     return std::nullopt;
   }
   if (!by.has_value() || !dtype.has_value()) return std::nullopt;
-  result.output = {*by, Shape(absl::MakeConstSpan(extents)), *dtype};
+  result.output = {*by, Shape(absl::MakeConstSpan(extents)), dtype};
   return result;
 }
 

@@ -84,6 +84,11 @@ class RegisterFile {
     const Slot* slot = Find(id.index);
     return slot == nullptr || slot->generation != id.generation ? nullptr : slot->layout;
   }
+  // Whether LayoutOf() is that very one: quicker than to copy it.
+  bool HasLayout(RegisterId id, const plan::Layout* layout) const {
+    const Slot* slot = Find(id.index);
+    return slot != nullptr && slot->generation == id.generation && slot->layout.get() == layout;
+  }
   bool HasLayouts() const { return layouts_ > 0; }
 
   // OK if `more` bytes are within the limit: to be asked before memory is taken for them.

@@ -31,7 +31,7 @@ StatusOr<Scalar> ReadScalar(wire::Value::Reader value, DType dtype) {
   return scalar;
 }
 
-StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, const PreparedCall& call,
+StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, PreparedCall& call,
                                          size_t argument, uint64_t packed_register) {
   const RegisterId id = RegisterId::FromPacked(packed_register);
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const held, session.registers().Read(id));
@@ -46,12 +46,12 @@ StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, const Prep
     return InvalidArgument("by the call, this rank's part is ", dtype, part, ", and register ", id,
                            " holds ", tensor->dtype(), tensor->shape());
   }
-  const registers::LayoutPtr& layout = call.ArgumentLayout(argument);
+  if (session.registers().HasLayout(id, call.LastAlike(argument))) [[likely]]
+    return tensor;
   const registers::LayoutPtr known = session.registers().LayoutOf(id);
-  if (known != nullptr && layout != nullptr && known != layout &&
-      !plan::LieAlikeAt(call.rank(), *known, *layout)) {
-    return InvalidArgument("by the call it is ", *layout, ", and register ", id, " is known to be ",
-                           *known);
+  if (!call.FindAlike(argument, known)) {
+    return InvalidArgument("by the call it is ", *call.ArgumentLayout(argument), ", and register ",
+                           id, " is known to be ", *known);
   }
   return tensor;
 }

@@ -35,7 +35,7 @@ StatusOr<Scalar> ReadScalar(wire::Value::Reader value, DType dtype);
 
 // What this rank has of an argument, in that register; valid until that is written or killed.
 // kInvalidArgument: it is not what the call says.
-StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, const PreparedCall& call,
+StatusOr<const tensor::Tensor*> ReadPart(const SessionState& session, PreparedCall& call,
                                          size_t argument, uint64_t packed_register);
 
 }  // namespace lockstep::worker

@@ -19,7 +19,7 @@ using tensor::Tensor;
 class FunctionCall {
  public:
   FunctionCall(SessionState& session, const tensor::Processors& places,
-               const PreparedCall& prepared)
+               PreparedCall& prepared)
       : session_(session), places_(places), prepared_(prepared) {}
 
   Status TakeArguments(capnp::List<wire::Value>::Reader values) {
@@ -113,14 +113,14 @@ class FunctionCall {
 
   SessionState& session_;
   const tensor::Processors& places_;
-  const PreparedCall& prepared_;
+  PreparedCall& prepared_;
   std::vector<registers::Value> arguments_;
 };
 
 }  // namespace
 
 Status RunFunction(
-    SessionState& session, const tensor::Processors& places, const PreparedCall& prepared,
+    SessionState& session, const tensor::Processors& places, PreparedCall& prepared,
     capnp::List<wire::Value>::Reader arguments, capnp::List<uint64_t>::Reader results,
     absl::FunctionRef<Status(absl::Span<const registers::Value>, registers::Value*)> call) {
   FunctionCall function(session, places, prepared);

@@ -19,7 +19,7 @@ namespace lockstep::worker {
 // is a tensor without dimensions, too. kInvalidArgument: an argument, or what it returns, is not
 // what the call says.
 Status RunFunction(
-    SessionState& session, const tensor::Processors& places, const PreparedCall& prepared,
+    SessionState& session, const tensor::Processors& places, PreparedCall& prepared,
     capnp::List<wire::Value>::Reader arguments, capnp::List<uint64_t>::Reader results,
     absl::FunctionRef<Status(absl::Span<const registers::Value>, registers::Value*)> call);
 

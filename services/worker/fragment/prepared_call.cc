@@ -43,12 +43,22 @@ PreparedCall::PreparedCall(fragment::PlacedCall call, int index,
     parts_.push_back(call_.PartAt(argument, index));
     arguments_.push_back(Shared(call_.ArgumentLayout(argument)));
   }
+  alike_ = arguments_;
   for (int result = 0; result < signature.num_results(); ++result) {
     // Also where the call gives the shape, which is checked for each number.
     const bool is_open = !signature.results[static_cast<size_t>(result)].type.IsClosed();
     depends_on_scalars_ = depends_on_scalars_ || (is_open && object_ != nullptr);
     if (!call_.KnownShape(result, index).has_value()) asks_for_all_ = true;
   }
+}
+
+bool PreparedCall::FindAlike(size_t argument, const LayoutPtr& known) {
+  const LayoutPtr& given = arguments_[argument];
+  if (known != nullptr && given != nullptr && !plan::LieAlikeAt(rank(), *known, *given)) {
+    return false;
+  }
+  alike_[argument] = known;
+  return true;
 }
 
 Status PreparedCall::FindSizes(absl::Span<const void* const> scalars,

@@ -34,6 +34,11 @@ class PreparedCall {
   // What this worker is given of an argument, and the layout of that; null: each has its own.
   const plan::Box& Part(size_t argument) const { return parts_[argument]; }
   const LayoutPtr& ArgumentLayout(size_t argument) const { return arguments_[argument]; }
+  // Whether what is known to lie by `known` (null: nothing is known) has on this worker what it is
+  // given of the argument. If so, that is the one which it was last found of: a loop comes with the
+  // same one again.
+  bool FindAlike(size_t argument, const LayoutPtr& known);
+  const plan::Layout* LastAlike(size_t argument) const { return alike_[argument].get(); }
 
   // To be called before Run(), with the scalars of that call: by argument, their data; others are
   // not read. Finds how large the results become, and how they lie. Where sizes may depend on
@@ -75,6 +80,7 @@ class PreparedCall {
   std::shared_ptr<const LoadedObject> object_;
   std::vector<plan::Box> parts_;  // by argument, like the next
   std::vector<LayoutPtr> arguments_;
+  std::vector<LayoutPtr> alike_;
   bool depends_on_scalars_ = false;  // the sizes may
   bool asks_for_all_ = false;        // the call does not tell what the other workers make
 

@@ -1,5 +1,5 @@
-// What the programs of this folder have in common: a fragment from its file, tensors by rows, and
-// results as numbers.
+// What the programs of this folder have in common: a fragment from its file, and results as
+// numbers.
 #pragma once
 
 #include <string>
@@ -16,10 +16,6 @@ using fragment::Split;
 
 // examples/fragments/NAME
 StatusOr<Fragment> ReadFragment(const std::string& name);
-
-// Puts the tensor onto the workers, each of which gets its part of the rows. For what is used more
-// than once: a HostTensor that is given to Execute() is sent each time.
-StatusOr<DRef> PlaceByRows(Session& session, const HostTensor& tensor);
 
 // A result, combined, back in the client's memory.
 template <typename T = double>

@@ -18,7 +18,7 @@ StatusOr<Components> ConnectedComponents(Session& session, const Graph& graph) {
   // Each node begins as a component of its own.
   std::vector<int64_t> own(static_cast<size_t>(graph.nodes()));
   std::iota(own.begin(), own.end(), 0);
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef labels, PlaceByRows(session, Vector(own)));
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef labels, session.Place(Vector(own), Split::kRows));
 
   Components components;
   for (int64_t changed = graph.nodes(); changed > 0; ++components.steps) {

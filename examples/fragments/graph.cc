@@ -86,8 +86,8 @@ StatusOr<PlacedGraph> Place(Session& session, const Graph& graph) {
     std::copy(links.begin(), links.end(), parts.begin() + worker * static_cast<int64_t>(most));
   }
   PlacedGraph placed;
-  LOCKSTEP_ASSIGN_OR_RETURN(placed.counts, PlaceByRows(session, Vector(counts)));
-  LOCKSTEP_ASSIGN_OR_RETURN(placed.links, PlaceByRows(session, Vector(parts)));
+  LOCKSTEP_ASSIGN_OR_RETURN(placed.counts, session.Place(Vector(counts), Split::kRows));
+  LOCKSTEP_ASSIGN_OR_RETURN(placed.links, session.Place(Vector(parts), Split::kRows));
   return placed;
 }
 

@@ -14,10 +14,10 @@ StatusOr<Clusters> KMeans(Session& session, const HostTensor& x, const HostTenso
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment k_means, ReadFragment("k_means.mlir"));
   const int64_t rows = x.shape[0];
   const int64_t k = centres.shape[0];
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed, PlaceByRows(session, x));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed, session.Place(x, Split::kRows));
   // No centre is -1.
   LOCKSTEP_ASSIGN_OR_RETURN(DRef labels,
-                            PlaceByRows(session, Vector(std::vector<int64_t>(rows, -1))));
+                            session.Place(Vector(std::vector<int64_t>(rows, -1)), Split::kRows));
   FragmentInput sums(centres);
   FragmentInput counts(Vector(std::vector<double>(k, 1)));
 

@@ -13,8 +13,8 @@ StatusOr<LogisticFit> LogisticRegression(Session& session, const HostTensor& x,
                                          const std::vector<double>& y, int steps, double rate) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment gradient, ReadFragment("logistic_gradient.mlir"));
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment descend, ReadFragment("descend.mlir"));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef rows, PlaceByRows(session, x));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef truth, PlaceByRows(session, Vector(y)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef rows, session.Place(x, Split::kRows));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef truth, session.Place(Vector(y), Split::kRows));
   const auto count = static_cast<double>(x.shape[0]);
   const Shape weights{x.shape[1]};
 

@@ -26,10 +26,10 @@ StatusOr<Ranking> PageRank(Session& session, const Graph& graph, double damping,
     first_shares.push_back(alike / static_cast<double>(std::max<int64_t>(1, degree)));
     if (degree == 0) of_sinks += alike;
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed_links, PlaceByRows(session, Vector(links)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed_links, session.Place(Vector(links), Split::kRows));
   LOCKSTEP_ASSIGN_OR_RETURN(DRef ranks,
-                            PlaceByRows(session, Vector(std::vector<double>(nodes, alike))));
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef shares, PlaceByRows(session, Vector(first_shares)));
+                            session.Place(Vector(std::vector<double>(nodes, alike)), Split::kRows));
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef shares, session.Place(Vector(first_shares), Split::kRows));
   FragmentInput sinks(Number(of_sinks));
 
   Ranking ranking;

@@ -30,6 +30,7 @@ class BoundPlan;
 
 namespace client {
 class CheckedCalls;
+class CompiledFragments;
 class SessionCore;
 }  // namespace client
 
@@ -101,6 +102,7 @@ class CompiledFragment {
  private:
   friend class BoundPlan;
   friend class Session;
+  friend class client::CompiledFragments;
   struct Facts {
     std::string name;
     fragment::Kind kind = fragment::Kind::kMlir;

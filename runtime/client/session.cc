@@ -1,6 +1,5 @@
 #include "runtime/client/session.h"
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -8,9 +7,11 @@
 #include "absl/cleanup/cleanup.h"
 #include "runtime/client/bulk_copy.h"
 #include "runtime/client/cluster_tracer.h"
+#include "runtime/client/compiled_fragments.h"
 #include "runtime/client/layout_commands.h"
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
+#include "runtime/client/whole_tensors.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key.h"
 #include "runtime/control/message_codec.h"
@@ -22,6 +23,7 @@ namespace lockstep {
 struct Session::Parts {
   std::shared_ptr<client::SessionCore> core;
   std::unique_ptr<client::BulkCopier> bulk;
+  std::unique_ptr<client::WholeTensors> tensors;
 
   // How the session was reached, for the connection that a trace needs.
   ControllerAddress controller;
@@ -29,26 +31,7 @@ struct Session::Parts {
   std::mutex tracer_mutex;
   std::unique_ptr<ClusterTracer> tracer;  // while a timeline is recorded
 
-  // By their keys: what was compiled because it was executed.
-  std::mutex fragments_mutex;
-  std::map<std::pair<uint64_t, uint64_t>, CompiledFragment> fragments;
-
-  // Compiles the fragment, unless that was done in this generation of the session.
-  StatusOr<CompiledFragment> CompileOnce(const fragment::Fragment& fragment) {
-    const fragment::ObjectKey& key = fragment.key();
-    {
-      std::lock_guard lock(fragments_mutex);
-      const auto known = fragments.find({key.high, key.low});
-      if (known != fragments.end() && known->second.CheckGeneration(*core).ok())
-        return known->second;
-    }
-    // Others go on meanwhile.
-    LOCKSTEP_ASSIGN_OR_RETURN(CompiledFragment compiled, CompiledFragment::Compile(core, fragment));
-    std::lock_guard lock(fragments_mutex);
-    std::erase_if(fragments,
-                  [&](const auto& old) { return !old.second.CheckGeneration(*core).ok(); });
-    return fragments[{key.high, key.low}] = std::move(compiled);
-  }
+  client::CompiledFragments fragments;
 
   // Of a session that may have been moved away.
   static StatusOr<DRef> Issue(const std::unique_ptr<Parts>& parts,
@@ -59,14 +42,6 @@ struct Session::Parts {
     return client::IssueCollective(*parts->core, call, options);
   }
 };
-
-namespace {
-
-void SetText(capnp::Text::Builder to, std::string_view from) {
-  std::copy(from.begin(), from.end(), to.begin());
-}
-
-}  // namespace
 
 StatusOr<Session> Session::Connect(const SessionOptions& options) {
   return Connect(options, control::ZmqContext::Create());
@@ -104,6 +79,7 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
   parts->context = context;
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,
                                                      options.map_memory, options.endpoint);
+  parts->tensors = std::make_unique<client::WholeTensors>(*parts->core, *parts->bulk);
   return Session(std::move(parts));
 }
 
@@ -133,11 +109,7 @@ std::vector<WorkerInfo> Session::workers() const {
 
 StatusOr<DRef> Session::LoadModule(std::string_view path) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
-    auto load = command.initLoadModule();
-    SetText(load.initPath(static_cast<unsigned>(path.size())), path);
-    load.setResult(result.Packed());
-  });
+  return client::IssueLoadModule(*parts_->core, path);
 }
 
 StatusOr<DRef> Session::GetFunction(std::string_view name) { return GetFunction(DRef(), name); }
@@ -171,45 +143,22 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
 
 StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
-  if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(*only_rank));
-  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
-    command.setOnlyRank(only_rank.value_or(-1));
-    auto empty = command.initEmpty();
-    control::WriteDims(empty.initShape(static_cast<unsigned>(shape.ndim())), shape);
-    empty.setDtype(control::ToWire(dtype));
-    empty.setResult(result.Packed());
-  });
+  return client::IssueEmpty(*parts_->core, shape, dtype, only_rank);
 }
 
 Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(to, "the register"));
-  LOCKSTEP_RETURN_IF_ERROR(client::ForgetLayout(*parts_->core, to));
-  const Status written = parts_->bulk->Write(to, from);
-  parts_->core->DropCopies(to);
-  return written;
+  return parts_->tensors->CopyToWorker0(to, from);
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(from.dtype)));
-  if (static_cast<size_t>(shape.NumElements()) != from.count) {
-    return InvalidArgument("shape ", shape, " has ", shape.NumElements(),
-                           " elements, the buffer has ", from.count);
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef to, Empty(shape, from.dtype, 0));
-  LOCKSTEP_RETURN_IF_ERROR(CopyToWorker0(to, from));
-  return to;
+  return parts_->tensors->CopyToWorker0(shape, from);
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const HostTensor& from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  if (from.data.size() % SizeOf(from.dtype) != 0) {
-    return InvalidArgument(from.data.size(), " bytes are no whole elements of ", from.dtype);
-  }
-  return CopyToWorker0(from.shape,
-                       {from.data.data(), from.data.size() / SizeOf(from.dtype), from.dtype});
+  return parts_->tensors->CopyToWorker0(from);
 }
 
 Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
@@ -219,13 +168,7 @@ Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
 
 StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_ASSIGN_OR_RETURN(client::BulkCopier::Description description,
-                            parts_->bulk->Describe(from));
-  HostTensor tensor{description.dtype, description.shape, {}};
-  const auto count = static_cast<size_t>(tensor.shape.NumElements());
-  tensor.data.resize(count * SizeOf(tensor.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CopyFromWorker0({tensor.data.data(), count, tensor.dtype}, from));
-  return tensor;
+  return parts_->tensors->CopyFromWorker0(from);
 }
 
 // --- Collectives -------------------------------------------------------------------------------
@@ -309,29 +252,18 @@ StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
 // --- Layouts -----------------------------------------------------------------------------------
 
 StatusOr<DRef> Session::Place(const HostTensor& tensor, const plan::Layout& layout) {
-  return PlaceFor(client::MovedFor::kProgram, tensor, layout);
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->tensors->Place(tensor, layout, client::MovedFor::kProgram);
 }
 
-StatusOr<DRef> Session::PlaceFor(client::MovedFor use, const HostTensor& tensor,
-                                 const plan::Layout& layout) {
+StatusOr<DRef> Session::Place(const HostTensor& tensor, fragment::Split split) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  client::SessionCore& core = *parts_->core;
-  LOCKSTEP_RETURN_IF_ERROR(client::CheckLayout(core, layout, tensor.shape, tensor.dtype));
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, client::OnWorker0(tensor.shape, tensor.dtype));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, CopyToWorker0(tensor));
-  core.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
-  if (use == client::MovedFor::kFragment) core.fragment_traffic().AddSent(tensor.data.size());
-  return client::IssueReshard(core, source, layout, use);
+  return parts_->tensors->Place(tensor, split);
 }
 
 StatusOr<HostTensor> Session::Collect(const DRef& ref) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  client::SessionCore& core = *parts_->core;
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout layout, client::KnownLayout(core, ref));
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout whole,
-                            client::OnWorker0(layout.shape(), layout.dtype()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef gathered, client::IssueReshard(core, ref, whole));
-  return CopyFromWorker0(gathered);
+  return parts_->tensors->Collect(ref);
 }
 
 StatusOr<DRef> Session::Reshard(const DRef& ref, const plan::Layout& layout) {
@@ -368,17 +300,18 @@ StatusOr<std::vector<DRef>> Session::Execute(const CompiledFragment& fragment,
                                              absl::Span<const FragmentInput> inputs,
                                              absl::Span<const FragmentOutput> outputs) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  return fragment.Execute(parts_->core, inputs, outputs,
-                          [this](const HostTensor& tensor, const plan::Layout& layout) {
-                            return PlaceFor(client::MovedFor::kFragment, tensor, layout);
-                          });
+  return fragment.Execute(
+      parts_->core, inputs, outputs, [this](const HostTensor& tensor, const plan::Layout& layout) {
+        return parts_->tensors->Place(tensor, layout, client::MovedFor::kFragment);
+      });
 }
 
 StatusOr<std::vector<DRef>> Session::Execute(const fragment::Fragment& fragment,
                                              absl::Span<const FragmentInput> inputs,
                                              absl::Span<const FragmentOutput> outputs) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_ASSIGN_OR_RETURN(const CompiledFragment compiled, parts_->CompileOnce(fragment));
+  LOCKSTEP_ASSIGN_OR_RETURN(const CompiledFragment compiled,
+                            parts_->fragments.CompileOnce(parts_->core, fragment));
   return Execute(compiled, inputs, outputs);
 }
 

@@ -52,10 +52,6 @@ namespace lockstep {
 namespace control {
 class ZmqContext;
 }
-namespace client {
-enum class MovedFor;
-}
-
 struct SessionOptions {
   // The controller's endpoint for clients: "ipc:///run/...", "tcp://host:port".
   std::string endpoint;
@@ -216,6 +212,11 @@ class Session {
   // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
   // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
   StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout);
+  // The same for the usual layouts over all workers: Split::kRows and kColumns deal dimension 0 or
+  // 1 out as evenly as can be, kNone gives each worker all of it. As Execute() wants its inputs:
+  // what is placed so is not moved there again. kInvalidArgument: kAsPlaced; the tensor lacks the
+  // dimension.
+  StatusOr<DRef> Place(const HostTensor& tensor, fragment::Split split);
   // Brings a tensor back whole; by way of worker-0. kInvalidArgument: nothing has said its layout.
   StatusOr<HostTensor> Collect(const DRef& ref);
   // The same tensor in another layout, in a register of its own: moves what has to move, and
@@ -340,8 +341,6 @@ class Session {
 
  private:
   struct Parts;
-  StatusOr<DRef> PlaceFor(client::MovedFor use, const HostTensor& tensor,
-                          const plan::Layout& layout);
   explicit Session(std::unique_ptr<Parts> parts);
   // Attaches if there is a ticket.
   static StatusOr<Session> Open(const SessionOptions& options, std::string_view ticket,

@@ -219,6 +219,14 @@ Status CheckMembers(const SessionCore& core, const CollectiveCall& call,
 
 }  // namespace
 
+StatusOr<DRef> IssueLoadModule(SessionCore& core, std::string_view path) {
+  return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    auto load = command.initLoadModule();
+    std::copy(path.begin(), path.end(), load.initPath(static_cast<unsigned>(path.size())).begin());
+    load.setResult(result.Packed());
+  });
+}
+
 StatusOr<DRef> IssueGetFunction(SessionCore& core, const DRef& module, std::string_view name) {
   if (!module.IsNull()) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(module, "the module"));
   return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
@@ -226,6 +234,19 @@ StatusOr<DRef> IssueGetFunction(SessionCore& core, const DRef& module, std::stri
     get.setModule(module.id().Packed());
     std::copy(name.begin(), name.end(), get.initName(static_cast<unsigned>(name.size())).begin());
     get.setResult(result.Packed());
+  });
+}
+
+StatusOr<DRef> IssueEmpty(SessionCore& core, const Shape& shape, DType dtype,
+                          std::optional<Rank> only_rank) {
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(core.CheckRank(*only_rank));
+  return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    command.setOnlyRank(only_rank.value_or(-1));
+    auto empty = command.initEmpty();
+    control::WriteDims(empty.initShape(static_cast<unsigned>(shape.ndim())), shape);
+    empty.setDtype(control::ToWire(dtype));
+    empty.setResult(result.Packed());
   });
 }
 

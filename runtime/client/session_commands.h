@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "absl/types/span.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/operations.h"
+#include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
@@ -36,9 +39,16 @@ void NoteFunctionCall(SessionCore& core, absl::Span<const Argument> arguments);
 // Writes `arguments` as a command's argument list.
 void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments);
 
+// Loads the library on every worker; see Session::LoadModule().
+StatusOr<DRef> IssueLoadModule(SessionCore& core, std::string_view path);
+
 // A function of the module, or a built-in one if `module` is null. kInvalidArgument for another
 // session's module; the errors of SessionCore::IssueNaming().
 StatusOr<DRef> IssueGetFunction(SessionCore& core, const DRef& module, std::string_view name);
+
+// An uninitialised tensor; see Session::Empty().
+StatusOr<DRef> IssueEmpty(SessionCore& core, const Shape& shape, DType dtype,
+                          std::optional<Rank> only_rank);
 
 struct CollectiveCall {
   OperationKind kind;

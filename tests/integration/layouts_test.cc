@@ -46,6 +46,24 @@ TEST_P(LayoutsTest, EachRankHasItsTile) {
   EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({2, 3}));
 }
 
+TEST_P(LayoutsTest, ASplitIsALayoutOverAllWorkers) {
+  const HostTensor numbers = Numbers({5, 6});
+  const Mesh all = Line({0, 1, 2, 3});
+  const auto layout_by = [&](fragment::Split split) {
+    const DRef placed = Unwrap(session_->Place(numbers, split));
+    EXPECT_EQ(Unwrap(session_->Collect(placed)), numbers);
+    return Unwrap(session_->LayoutOf(placed));
+  };
+  EXPECT_EQ(layout_by(fragment::Split::kRows), On(all, {Placement::Shard(0)}));
+  EXPECT_EQ(layout_by(fragment::Split::kColumns), On(all, {Placement::Shard(1)}));
+  EXPECT_EQ(layout_by(fragment::Split::kNone), On(all, {Placement::Replicate()}));
+  for (const Status& refused :
+       {session_->Place(numbers, fragment::Split::kAsPlaced).status(),
+        session_->Place(Numbers({5}), fragment::Split::kColumns).status()}) {
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+  }
+}
+
 // Data that does not divide evenly: each rank has as many rows as it is given, or none.
 TEST_P(LayoutsTest, RanksHaveTheRowsThatTheyAreGiven) {
   const Layout given = On(Line({0, 1, 2, 3}), {Placement::Shard(0, {2, 0, 5, 1})}, {8, 3});

@@ -1,12 +1,10 @@
 #include "tools/bench/fragment_cluster.h"
 
 #include <map>
-#include <numeric>
 #include <random>
 #include <utility>
 
 #include "runtime/base/child_process.h"
-#include "runtime/plan/layout.h"
 
 namespace lockstep::bench {
 namespace {
@@ -38,16 +36,6 @@ StatusOr<fragment::Fragment> ExampleFragment(const std::string& name) {
   const auto found = Examples().find(name);
   if (found == Examples().end()) return NotFound("there is no examples/fragments/", name);
   return fragment::Fragment::Mlir(found->second, name);
-}
-
-StatusOr<DRef> PlaceByRows(Session& session, const HostTensor& tensor) {
-  std::vector<Rank> ranks(static_cast<size_t>(session.num_workers()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Mesh workers, plan::Mesh::Line(std::move(ranks)));
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout rows,
-                            plan::Layout::Make(tensor.shape, tensor.dtype, std::move(workers),
-                                               {plan::Placement::Shard(0)}));
-  return session.Place(tensor, rows);
 }
 
 std::vector<double> DrawNumbers(size_t count, unsigned seed) {

@@ -1,5 +1,5 @@
-// What the benchmarks of fragments have in common: a cluster whose workers compile, tensors by
-// rows, and the time of a step.
+// What the benchmarks of fragments have in common: a cluster whose workers compile, and the time of
+// a step.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,6 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartFragmentCluster(int workers,
 
 // One that is in examples/fragments, by its file's name.
 StatusOr<fragment::Fragment> ExampleFragment(const std::string& name);
-
-// Each worker gets its part of the rows.
-StatusOr<DRef> PlaceByRows(Session& session, const HostTensor& tensor);
 
 // The same numbers for the same seed, about as a normal distribution has them.
 std::vector<double> DrawNumbers(size_t count, unsigned seed = 1);

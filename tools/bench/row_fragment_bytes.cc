@@ -92,7 +92,7 @@ StatusOr<double> BytesOfSteps(const ServiceCluster& cluster, bool again) {
   if (!again) {
     for (FragmentInput* input :
          {&inputs.counts, &inputs.neighbours, &inputs.links, &inputs.ranks}) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed, PlaceByRows(session, *input->tensor()));
+      LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed, session.Place(*input->tensor(), Split::kRows));
       *input = {placed, Split::kRows};
     }
   }

@@ -37,7 +37,7 @@ StatusOr<double> TimeKMeans(Session& session, const DRef& x, int64_t rows, int s
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment k_means, ExampleFragment("k_means.mlir"));
   LOCKSTEP_ASSIGN_OR_RETURN(
       DRef labels,
-      PlaceByRows(session, HostTensor::Of<int64_t>({rows}, std::vector<int64_t>(rows, -1))));
+      session.Place(HostTensor::Of<int64_t>({rows}, std::vector<int64_t>(rows, -1)), Split::kRows));
   const Shape centres{kIterationClusters, kIterationColumns};
   FragmentInput sums(HostTensor::Of<double>(
       centres, DrawNumbers(static_cast<size_t>(kIterationClusters * kIterationColumns))));
@@ -188,9 +188,9 @@ Status MeasureIterationsOf(int64_t rows, bool is_large, int steps, const Setting
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       const DRef x,
-      PlaceByRows(session, HostTensor::Of<double>({rows, kIterationColumns}, elements)));
+      session.Place(HostTensor::Of<double>({rows, kIterationColumns}, elements), Split::kRows));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef y,
-                            PlaceByRows(session, HostTensor::Of<double>({rows}, truth)));
+                            session.Place(HostTensor::Of<double>({rows}, truth), Split::kRows));
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     IterationTimes ours;

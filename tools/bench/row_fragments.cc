@@ -145,7 +145,7 @@ Status MeasureRowSums(const Settings& settings, Session& session, Report& report
   const std::vector<double> x = DrawNumbers(kSize * kSize);
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment row_sums, ExampleFragment("row_sums.mlir"));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed,
-                            PlaceByRows(session, HostTensor::Of<double>({kSize, kSize}, x)));
+                            session.Place(HostTensor::Of<double>({kSize, kSize}, x), Split::kRows));
   std::vector<double> sums(kSize);
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
@@ -181,7 +181,7 @@ Status MeasureProduct(const Settings& settings, Session& session, Report& report
   const std::vector<double> x = DrawNumbers(size_t{kSize} * kSize);
   LOCKSTEP_ASSIGN_OR_RETURN(const Fragment scores, ExampleFragment("scores.mlir"));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef placed,
-                            PlaceByRows(session, HostTensor::Of<double>({kSize, kSize}, x)));
+                            session.Place(HostTensor::Of<double>({kSize, kSize}, x), Split::kRows));
   std::vector<double> product(x.size());
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());

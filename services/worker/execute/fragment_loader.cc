@@ -48,7 +48,12 @@ void FragmentLoader::Load(SessionState& session, const BatchContext& batch,
   const fragment::ObjectKey key = fragment->key();
   const Status granted = session.fragments().Grant(key, fragment->name());
   if (!granted.ok()) return refuse(granted);
-  thread_.Add({session.id(), session.generation(), batch.request, key, {*std::move(fragment)}});
+  thread_.Add({session.id(),
+               session.generation(),
+               session.client_number(),
+               batch.request,
+               key,
+               {*std::move(fragment)}});
 }
 
 void FragmentLoader::LoadFunction(SessionState& session, const BatchContext& batch,
@@ -74,7 +79,9 @@ void FragmentLoader::AnswerAll() {
   for (const CompiledJob& done : thread_.TakeDone()) {
     const std::shared_ptr<SessionState> session = sessions_.Find(done.session);
     StatusOr<std::shared_ptr<const LoadedObject>> object = done.object;
-    if (session != nullptr && session->generation() == done.generation) {
+    // The end of a former client's grant is none of a later one's, also of the same fragment.
+    if (session != nullptr && session->generation() == done.generation &&
+        session->client_number() == done.client) {
       const Status kept = session->FinishFragment(done.key, object.ok() ? *object : nullptr);
       if (!kept.ok()) object = kept;
     }

@@ -77,7 +77,8 @@ CompileJob CompileThread::TakeNext() {
 
 void CompileThread::Finish(const CompileJob& job,
                            StatusOr<std::shared_ptr<const LoadedObject>> object) {
-  finished_.push_back({job.session, job.generation, job.request, job.key, std::move(object)});
+  finished_.push_back(
+      {job.session, job.generation, job.client, job.request, job.key, std::move(object)});
   any_done_.store(true, std::memory_order_relaxed);
   done_.Signal();
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@ namespace lockstep::worker {
 struct CompileJob {
   SessionId session;
   Generation generation;
+  uint32_t client;  // of the session (SessionRecord::client_number)
   RequestId request;
   fragment::ObjectKey key;  // by which the session names it
   fragment::CompileWork work;
@@ -34,6 +36,7 @@ struct CompileJob {
 struct CompiledJob {
   SessionId session;
   Generation generation;
+  uint32_t client;
   RequestId request;
   fragment::ObjectKey key;
   StatusOr<std::shared_ptr<const LoadedObject>> object;

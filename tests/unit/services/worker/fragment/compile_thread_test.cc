@@ -26,7 +26,7 @@ class CompileThreadTest : public testing::Test {
   static CompileJob Job(uint32_t session, uint64_t request, const std::string& source) {
     fragment::CompileWork work = FakeCompiler::Work(source);
     const fragment::ObjectKey key = work.fragment.key();
-    return {SessionId(session), Generation(1), RequestId(request), key, std::move(work)};
+    return {SessionId(session), Generation(1), 1, RequestId(request), key, std::move(work)};
   }
   // The next `count` that are done.
   std::vector<CompiledJob> Take(size_t count) {

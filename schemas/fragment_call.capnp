@@ -61,7 +61,11 @@ struct FragmentCall {
     # Of what is taken as it is placed: how it lies. Null: each worker has a tensor of its own, of that shape; or the
     # split says it.
     asItIs @4 :Bool;
-    # Whatever each worker has in its register, for a module's function to look at. All else counts for nothing then.
+    # Whatever each worker has in its register, for a module's function to look at. All else but `holders` counts for
+    # nothing then.
+    holders @5 :List(Int32);
+    # Where each worker has its own, or it is taken as it is: the ranks that have any, ascending; the others have a
+    # tensor without elements. Empty: all have one.
   }
 
   struct Output {

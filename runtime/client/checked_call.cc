@@ -54,6 +54,7 @@ StatusOr<Given> RegisterGiven(SessionCore& core, const FragmentInput& input,
   }
   if (given.layout != nullptr) return given;
   if (input.split() != fragment::Split::kAsPlaced) return unknown;
+  given.holders = core.HoldersOf(ref);
   if (type == nullptr) return given;
   given.dtype = type->dtype;
   if (input.own_shape().has_value()) {
@@ -84,7 +85,8 @@ StatusOr<Given> HowGiven(SessionCore& core, const FragmentInput& input,
                input.tensor()->shape};
 }
 
-bool AreSame(const LayoutPtr& a, const LayoutPtr& b) {
+template <typename T>
+bool AreSame(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
@@ -100,6 +102,7 @@ bool IsGivenAs(SessionCore& core, const FragmentInput& input, const Given& given
     const LayoutPtr layout = core.LayoutOf(ref);
     if (layout != nullptr || given.layout != nullptr) return AreSame(layout, given.layout);
     if (core.MayHaveForeignLayout(ref)) return false;
+    if (!AreSame(core.HoldersOf(ref), given.holders)) return false;
     if (type == nullptr) return true;
     return given.shape ==
            (input.own_shape().has_value() ? *input.own_shape() : Shape(type->extents));
@@ -114,9 +117,21 @@ bool IsGivenAs(SessionCore& core, const FragmentInput& input, const Given& given
 
 fragment::Input InputOf(const Given& given, fragment::Kind kind) {
   if (given.layout == nullptr) {
-    return {given.dtype, given.shape, given.split, {}, given.IsAsItIs(kind)};
+    return {given.dtype,          given.shape,
+            given.split,          {},
+            given.IsAsItIs(kind), given.holders != nullptr ? *given.holders : std::vector<Rank>()};
   }
   return {given.layout->dtype(), given.layout->shape(), given.split, *given.layout};
+}
+
+// Null: all call it.
+HoldersPtr CallersOf(const fragment::PlacedCall& call) {
+  std::vector<Rank> callers;
+  for (int index = 0; index < call.workers().size(); ++index) {
+    if (call.Calls(index)) callers.push_back(call.workers().RankAt(index));
+  }
+  if (callers.size() == static_cast<size_t>(call.workers().size())) return nullptr;
+  return std::make_shared<const std::vector<Rank>>(std::move(callers));
 }
 
 StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::Signature signature,
@@ -144,12 +159,16 @@ StatusOr<CheckedCall> CheckAnew(int num_workers, fragment::Kind kind, fragment::
     call.wanted.push_back(stays ? nullptr : std::make_shared<const plan::Layout>(*wanted));
   }
   for (int i = 0; i < signature.num_results(); ++i) {
+    NewRegister& result = call.results.emplace_back();
+    if (placed.IsKept(i)) {
+      result.holders = CallersOf(placed);
+      continue;
+    }
     // What the call does not tell is found by the workers, who have the compiled fragment.
-    call.results.push_back({nullptr, !placed.KnownShape(i, 0).has_value()});
-    if (call.results.back().is_told_by_workers) continue;
+    result.is_told_by_workers = !placed.KnownShape(i, 0).has_value();
+    if (result.is_told_by_workers) continue;
     LOCKSTEP_ASSIGN_OR_RETURN(fragment::KnownResult known, fragment::DescribeResult(placed, i));
-    if (!known.layout.has_value()) continue;
-    call.results.back().layout = std::make_shared<const plan::Layout>(*std::move(known.layout));
+    result.layout = std::make_shared<const plan::Layout>(*std::move(known.layout));
   }
   call.encoded = fragment::EncodeCall(parts);
   if (call.encoded.size() > fragment::kMaxCallBytes) {

@@ -21,6 +21,7 @@
 namespace lockstep::client {
 
 using LayoutPtr = std::shared_ptr<const plan::Layout>;
+using HoldersPtr = std::shared_ptr<const std::vector<Rank>>;
 
 // What is called. Borrowed.
 struct Callee {
@@ -44,7 +45,8 @@ struct CheckedCall : SentCall {
     fragment::Split split = fragment::Split::kNone;
     LayoutPtr layout = nullptr;  // of a register; null: each worker has a tensor of its own
     DType dtype = DType::kFloat32;
-    Shape shape = {};  // of a tensor of the client's, or of each worker's own
+    Shape shape = {};              // of a tensor of the client's, or of each worker's own
+    HoldersPtr holders = nullptr;  // of each worker's own: who has one; null: all
 
     // Whatever each worker has, for a function to look at.
     bool IsAsItIs(fragment::Kind called) const {

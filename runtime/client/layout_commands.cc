@@ -51,7 +51,9 @@ StatusOr<plan::Layout> KnownLayout(SessionCore& core, const DRef& ref) {
   std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
   if (layout == nullptr && core.MayHaveForeignLayout(ref)) {
     LOCKSTEP_ASSIGN_OR_RETURN(layout, AskForLayout(core, ref));
-    if (layout != nullptr) core.SetLayout(ref, layout);
+    core.SetToldLayout(ref, std::move(layout));
+    // It may have been said here meanwhile.
+    layout = core.LayoutOf(ref);
   }
   if (layout != nullptr) return *layout;
   return InvalidArgument("the layout of register ", ref.id(),
@@ -69,8 +71,9 @@ Status IssueDeclareLayout(SessionCore& core, const DRef& ref, const plan::Layout
 }
 
 Status ForgetLayout(SessionCore& core, const DRef& ref) {
-  if (core.LayoutOf(ref) == nullptr && !core.MayHaveForeignLayout(ref)) return OkStatus();
+  const bool workers_know_it = core.LayoutOf(ref) != nullptr || core.MayHaveForeignLayout(ref);
   core.SetLayout(ref, nullptr);
+  if (!workers_know_it) return OkStatus();
   return core.Issue([&](wire::Command::Builder command) {
     command.initDeclareLayout().setTensor(ref.id().Packed());
   });

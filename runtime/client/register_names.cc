@@ -48,8 +48,7 @@ DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
   return DRef(&name);
 }
 
-DRef RegisterNames::Acquire(uint64_t command, std::shared_ptr<const plan::Layout> layout,
-                            bool expects_layout) {
+DRef RegisterNames::Acquire(uint64_t command, const NewRegister& made) {
   references_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   RegisterName* name = nullptr;
@@ -65,8 +64,9 @@ DRef RegisterNames::Acquire(uint64_t command, std::shared_ptr<const plan::Layout
     generations_.store(name->generation, std::memory_order_relaxed);
   }
   name->named_by = command;
-  name->layout = std::move(layout);
-  name->is_found = expects_layout;
+  name->layout = made.layout;
+  name->holders = made.holders;
+  name->is_found = made.is_told_by_workers;
   name->is_known_to_functions.store(false, std::memory_order_relaxed);
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
@@ -76,7 +76,14 @@ void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layou
   DropRelaid(ref);
   std::lock_guard lock(mutex_);
   ref.name_->layout = std::move(layout);
+  ref.name_->holders.reset();
   ref.name_->is_found = false;
+}
+
+void RegisterNames::SetToldLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(ref.name_->is_found, false)) return;
+  ref.name_->layout = std::move(layout);
 }
 
 bool RegisterNames::MayHaveForeignLayout(const DRef& ref) const {
@@ -87,6 +94,11 @@ bool RegisterNames::MayHaveForeignLayout(const DRef& ref) const {
 std::shared_ptr<const plan::Layout> RegisterNames::LayoutOf(const DRef& ref) const {
   std::lock_guard lock(mutex_);
   return ref.name_->layout;
+}
+
+std::shared_ptr<const std::vector<Rank>> RegisterNames::HoldersOf(const DRef& ref) const {
+  std::lock_guard lock(mutex_);
+  return ref.name_->holders;
 }
 
 WriteCount RegisterNames::WritesOf(const RegisterName& name) const {

@@ -32,6 +32,14 @@ struct RelaidCopy {
   DRef ref;
 };
 
+// What is known of how the register lies that a command makes.
+struct NewRegister {
+  std::shared_ptr<const plan::Layout> layout = nullptr;  // null: it was not said
+  bool is_told_by_workers = false;                       // who know it, when they are asked
+  // Where each worker has its own: the ranks that have any, ascending; null: all may.
+  std::shared_ptr<const std::vector<Rank>> holders = nullptr;
+};
+
 // What the copies of one DRef share.
 struct RegisterName {
   std::atomic<uint32_t> references{0};
@@ -39,8 +47,9 @@ struct RegisterName {
   uint32_t generation = 0;
   uint64_t named_by = 0;  // the command that gives the register its first value
   RegisterNames* owner = nullptr;
-  std::shared_ptr<const plan::Layout> layout;  // null: it was not said
-  std::vector<RelaidCopy> relaid;              // of what it holds, the last one last
+  std::shared_ptr<const plan::Layout> layout;        // null: it was not said
+  std::shared_ptr<const std::vector<Rank>> holders;  // null: all ranks may have any
+  std::vector<RelaidCopy> relaid;                    // of what it holds, the last one last
   uint64_t writes = 0;
   // A function was given it, or has made it: its memory may be that of other registers too, and the
   // function may have kept it, to write to it in another call.
@@ -63,11 +72,8 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is not in use, for what the command of this number makes, of that layout; null:
-  // nothing says it. `expects_layout`: the workers will know it, and it is not known here until
-  // they are asked.
-  DRef Acquire(uint64_t command, std::shared_ptr<const plan::Layout> layout = nullptr,
-               bool expects_layout = false);
+  // A name that is not in use, for what the command of this number makes.
+  DRef Acquire(uint64_t command, const NewRegister& made = {});
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
   DRef Adopt(RegisterId id, uint64_t named_by);
@@ -75,14 +81,19 @@ class RegisterNames {
   // It holds something else than before: what was kept of it in other layouts is dropped.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
+  // The ranks that have any of it, until SetLayout(); null: all may.
+  std::shared_ptr<const std::vector<Rank>> HoldersOf(const DRef& ref) const;
   // Whether it is that very one: quicker than to compare two.
   bool HasLayout(const DRef& ref, const plan::Layout* layout) const {
     std::lock_guard lock(mutex_);
     return ref.name_->layout.get() == layout;
   }
   // True if the workers may know it: of a register that was adopted, or of which that is expected,
-  // until it is set here.
+  // until it is set here, or they have told it.
   bool MayHaveForeignLayout(const DRef& ref) const;
+  // What the workers know of it; null: nothing. They do not come to know more by themselves: they
+  // need not be asked again, as long as this name is held. Of no effect if it was set meanwhile.
+  void SetToldLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   // Before a copy of it is made in another layout.
   WriteCount WritesTo(const DRef& ref);
   // Keeps `copy`, whose layout is known, with `ref`, which it is a copy of: until that is dropped,

@@ -46,12 +46,6 @@ struct SentCall {
   mutable uint32_t number = 0;
 };
 
-// What is known of a register that a command makes.
-struct NewRegister {
-  std::shared_ptr<const plan::Layout> layout;  // null: it is not known here
-  bool is_told_by_workers = false;             // who know it
-};
-
 // Batches commands, sends the batches, and waits for answers.
 //
 // A command that comes after a pause is sent at once; commands in quick succession are collected
@@ -170,8 +164,7 @@ class SessionCore {
     std::vector<DRef> made;
     made.reserve(results.size());
     for (const NewRegister& result : results) {
-      made.push_back(
-          names_->Acquire(batch_.next_command(), result.layout, result.is_told_by_workers));
+      made.push_back(names_->Acquire(batch_.next_command(), result));
     }
     const auto* const known = calls_.Find(call->number);
     const bool is_known = known != nullptr && *known == call;
@@ -217,7 +210,13 @@ class SessionCore {
   bool HasLayout(const DRef& ref, const plan::Layout* layout) const {
     return names_->HasLayout(ref, layout);
   }
+  std::shared_ptr<const std::vector<Rank>> HoldersOf(const DRef& ref) const {
+    return names_->HoldersOf(ref);
+  }
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
+  void SetToldLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
+    names_->SetToldLayout(ref, std::move(layout));
+  }
   // What was brought into another layout, and is kept for the next who wants it so, and what makes
   // it useless: see RegisterNames. Null: it is not there.
   DRef CopyOf(const DRef& ref, const plan::Layout& layout, Generation generation) const {

@@ -28,6 +28,16 @@ StatusOr<Shape> ReadExtents(capnp::List<int64_t>::Reader list, DType dtype) {
   return shape;
 }
 
+StatusOr<std::vector<Rank>> ReadHolders(wire::FragmentCall::Input::Reader reader, int world_size) {
+  const auto list = reader.getHolders();
+  if (list.size() > static_cast<unsigned>(world_size)) {
+    return InvalidArgument(list.size(), " ranks have it, and there are ", world_size);
+  }
+  std::vector<Rank> holders;
+  for (const Rank rank : list) holders.push_back(rank);
+  return holders;
+}
+
 StatusOr<Input> ReadInput(wire::FragmentCall::Input::Reader reader, int world_size) {
   Input input;
   LOCKSTEP_ASSIGN_OR_RETURN(input.dtype, DTypeFromNumber(static_cast<int>(reader.getDtype())));
@@ -36,7 +46,11 @@ StatusOr<Input> ReadInput(wire::FragmentCall::Input::Reader reader, int world_si
     return InvalidArgument("there is no split number ", +reader.getSplit());
   }
   input.split = static_cast<Split>(reader.getSplit());
-  if (reader.getAsItIs()) return Input{DType::kFloat32, {}, Split::kAsPlaced, {}, true};
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Rank> holders, ReadHolders(reader, world_size));
+  if (reader.getAsItIs()) {
+    return Input{DType::kFloat32, {}, Split::kAsPlaced, {}, true, std::move(holders)};
+  }
+  input.holders = std::move(holders);
   if (reader.hasLayout()) {
     LOCKSTEP_ASSIGN_OR_RETURN(input.layout, plan::ReadLayout(reader.getLayout(), world_size));
   }
@@ -88,6 +102,10 @@ std::string EncodeCall(const CallParts& call) {
     WriteExtents(inputs[i].initShape(static_cast<unsigned>(input.shape.ndim())), input.shape);
     inputs[i].setSplit(static_cast<uint8_t>(input.split));
     inputs[i].setAsItIs(input.as_it_is);
+    if (!input.holders.empty()) {
+      auto holders = inputs[i].initHolders(static_cast<unsigned>(input.holders.size()));
+      for (unsigned h = 0; h < holders.size(); ++h) holders.set(h, input.holders[h]);
+    }
     if (input.split == Split::kAsPlaced && input.layout.has_value()) {
       plan::WriteLayout(inputs[i].initLayout(), *input.layout);
     }

@@ -29,6 +29,13 @@ std::vector<int64_t> ExtentsOf(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
 
+// Of what others have of their own, on a worker that has none.
+Shape WithoutElements(Shape shape) {
+  if (shape.ndim() == 0) return {0};
+  shape[0] = 0;
+  return shape;
+}
+
 bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
   return std::any_of(layout.placements().begin(), layout.placements().end(),
                      [&](const plan::Placement& placement) { return placement.Shards(dimension); });
@@ -98,6 +105,7 @@ Status PlacedCall::PlaceArgument(int argument) {
   const Input& input = inputs_[i];
   const TensorType& type = signature_.arguments[i].type;
   const std::string what = Of("argument", argument, signature_);
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(CheckHolders(input), what));
   if (input.dtype != type.dtype) {
     return InvalidArgument(what, " is ", type.ToString(), ", and ", input.dtype, " is given");
   }
@@ -137,15 +145,36 @@ Status PlacedCall::PlaceArgument(int argument) {
   return OkStatus();
 }
 
+Status PlacedCall::CheckHolders(const Input& input) const {
+  if (input.holders.empty()) return OkStatus();
+  if (input.split != Split::kAsPlaced || input.layout.has_value()) {
+    return InvalidArgument("who has it follows from its layout, and is said beside it");
+  }
+  const auto disorder = std::adjacent_find(input.holders.begin(), input.holders.end(),
+                                           [](Rank a, Rank b) { return a >= b; });
+  if (disorder != input.holders.end()) {
+    return InvalidArgument("the ranks that have it are not in ascending order");
+  }
+  for (const Rank rank : input.holders) {
+    if (!workers_.IndexOf(rank).has_value()) {
+      return InvalidArgument("rank ", rank, " is said to have it, and the fragment does not run ",
+                             "there");
+    }
+  }
+  return OkStatus();
+}
+
 void PlacedCall::ChooseCallers() {
   bool any_is_dealt_out = false;
   std::vector<bool> has_part(calls_.size(), false);
   for (int a = 0; a < signature_.num_arguments(); ++a) {
-    const auto& layout = layouts_[static_cast<size_t>(a)];
-    if (!layout.has_value() || !IsDealtOut(*layout)) continue;
+    const auto i = static_cast<size_t>(a);
+    const bool is_dealt_out = layouts_[i].has_value() && IsDealtOut(*layouts_[i]);
+    if (!is_dealt_out && inputs_[i].holders.empty()) continue;
     any_is_dealt_out = true;
     for (int index = 0; index < workers_.size(); ++index) {
-      if (!LacksPart(a, index)) has_part[static_cast<size_t>(index)] = true;
+      const bool has = is_dealt_out ? !LacksPart(a, index) : Holds(a, index);
+      if (has) has_part[static_cast<size_t>(index)] = true;
     }
   }
   if (!any_is_dealt_out) return;
@@ -264,9 +293,18 @@ Status PlacedCall::CheckGivenShape(int result) const {
 
 plan::Box PlacedCall::PartAt(int argument, int index) const {
   const auto i = static_cast<size_t>(argument);
-  if (!layouts_[i].has_value()) return plan::WholeBox(inputs_[i].shape);
+  if (!layouts_[i].has_value()) {
+    return plan::WholeBox(Holds(argument, index) ? inputs_[i].shape
+                                                 : WithoutElements(inputs_[i].shape));
+  }
   // Members of a layout as it is placed may be numbered in another way.
   return layouts_[i]->TileAt(*layouts_[i]->mesh().IndexOf(workers_.RankAt(index)));
+}
+
+bool PlacedCall::Holds(int argument, int index) const {
+  const std::vector<Rank>& holders = inputs_[static_cast<size_t>(argument)].holders;
+  return holders.empty() ||
+         std::binary_search(holders.begin(), holders.end(), workers_.RankAt(index));
 }
 
 std::optional<Shape> PlacedCall::KnownShape(int result, int index) const {

@@ -32,6 +32,9 @@ struct Input {
   // Of a module's function: whatever each worker has in its register, which it looks at by itself.
   // All else counts for nothing then.
   bool as_it_is = false;
+  // Where each worker has its own, or it is taken as it is: the ranks that have any, ascending; the
+  // others have a tensor without elements. Empty: all have one.
+  std::vector<Rank> holders = {};
 };
 
 // What is to become of one result:
@@ -56,11 +59,11 @@ StatusOr<Signature> SignatureOfFunction(const std::string& function,
                                         const std::vector<Input>& inputs,
                                         const std::vector<Output>& outputs);
 
-// A worker without a part of any argument that is dealt out does not call the fragment. It
-// contributes no rows or columns, the identity element to what is added, multiplied or compared,
-// and has an empty tensor of what each worker keeps. One that has a part of some of them is given
-// empty tensors for the others. If nothing is there to deal out, the first worker calls with
-// nothing: a sum of nothing is what the fragment says it is.
+// A worker without a part of any argument that is dealt out, or that others alone have of their
+// own, does not call the fragment. It contributes no rows or columns, the identity element to what
+// is added, multiplied or compared, and has an empty tensor of what each worker keeps. One that has
+// a part of some of them is given empty tensors for the others. If nothing is there to deal out,
+// the first worker calls with nothing: a sum of nothing is what the fragment says it is.
 //
 // Workers are numbered by their place in `ranks`: that is their *index*. Immutable. Threads: any.
 class PlacedCall {
@@ -86,12 +89,17 @@ class PlacedCall {
   }
   // What of the whole tensor a worker is given: its offset, and its shape.
   plan::Box PartAt(int argument, int index) const;
+  // Whether the worker has any of an argument of which each has its own; of others, true.
+  bool Holds(int argument, int index) const;
   // Whether the worker calls the fragment: at least one does.
   bool Calls(int index) const { return calls_[static_cast<size_t>(index)]; }
 
   // What a result has on this worker, as far as that is known without the compiled fragment: stated
   // by it, or given by the caller. Of a worker that calls it.
   std::optional<Shape> KnownShape(int result, int index) const;
+  // Whether each worker keeps a result of its own, of any shape: it has no layout. Those that do
+  // not call have none of it.
+  bool IsKept(int result) const;
 
   // The layout of a result, given its shape on each worker (by index; those of workers that do not
   // call do not count). None: each worker keeps its own. kInvalidArgument: the shapes do
@@ -104,6 +112,7 @@ class PlacedCall {
              std::vector<Output> outputs);
 
   Status PlaceArgument(int argument);
+  Status CheckHolders(const Input& input) const;
   void ChooseCallers();
   // Of an argument that is dealt out.
   bool LacksPart(int argument, int index) const;
@@ -116,8 +125,6 @@ class PlacedCall {
   // The part of `count` that goes to each worker: as that of an argument that is dealt out and has
   // as much, or even among those that call.
   std::vector<int64_t> DealOut(int64_t count) const;
-  // Whether each worker has a result of its own, of any shape.
-  bool IsKept(int result) const;
   int FirstCaller() const;
 
   Kind kind_;

@@ -66,6 +66,49 @@ func.func @row_sums(%x: tensor<?x?xf64>) -> tensor<?xf64> {
   return %y : tensor<?xf64>
 })";
 
+constexpr char kOwnSum[] = R"(
+func.func @own_sum(%x: tensor<?xf64>) -> (tensor<f64>, tensor<3xf64>) {
+  %zero = arith.constant 0.0 : f64
+  %e = tensor.empty() : tensor<f64>
+  %init = linalg.fill ins(%zero : f64) outs(%e : tensor<f64>) -> tensor<f64>
+  %sum = linalg.reduce { arith.addf } ins(%x : tensor<?xf64>) outs(%init : tensor<f64>) dimensions = [0]
+  %number = tensor.extract %sum[] : tensor<f64>
+  %e3 = tensor.empty() : tensor<3xf64>
+  %three = linalg.fill ins(%number : f64) outs(%e3 : tensor<3xf64>) -> tensor<3xf64>
+  return %sum, %three : tensor<f64>, tensor<3xf64>
+})";
+constexpr char kTwice[] = R"(
+func.func @twice(%s: tensor<f64>, %t: tensor<3xf64>) -> (tensor<f64>, tensor<3xf64>) {
+  %s2 = arith.addf %s, %s : tensor<f64>
+  %t2 = arith.addf %t, %t : tensor<3xf64>
+  return %s2, %t2 : tensor<f64>, tensor<3xf64>
+})";
+
+// Two rows: with more workers, some have none of what each keeps, also two calls later.
+TEST_P(MlirFragmentsTest, WhatEachWorkerKeepsIsTakenAgain) {
+  const HostTensor two = HostTensor::Of<double>({2}, {3.0, 4.0});
+  const std::vector<FragmentOutput> kept(2, {Combine::kNone});
+  std::vector<DRef> own = Execute(kOwnSum, {{two, Split::kRows}}, kept);
+  const auto twice = [&](const std::vector<FragmentOutput>& outputs) {
+    return Execute(kTwice, {{own[0], Split::kAsPlaced}, {own[1], Split::kAsPlaced}}, outputs);
+  };
+  own = twice(kept);
+  const std::vector<DRef> combined = twice({{Combine::kAdd}, {Combine::kRows}});
+  EXPECT_THAT(Collected(combined[0]), ElementsAre(4 * 7));
+  if (GetParam() == 1) {
+    EXPECT_THAT(Collected(combined[1]), ElementsAre(28, 28, 28));
+  } else {
+    EXPECT_THAT(Collected(combined[1]), ElementsAre(12, 12, 12, 16, 16, 16));
+  }
+  // Something else is there now: of all workers, as far as is known.
+  for (Rank rank = 0; rank < GetParam(); ++rank) {
+    EXPECT_OK(session_->DebugSet(own[0], rank, HostTensor::Of<double>({}, {1.0})));
+    EXPECT_OK(session_->DebugSet(own[1], rank, HostTensor::Of<double>({3}, {1.0, 2.0, 3.0})));
+  }
+  EXPECT_THAT(Collected(twice({{Combine::kAdd}, {Combine::kRows}})[0]),
+              ElementsAre(2.0 * GetParam()));
+}
+
 TEST_P(MlirFragmentsTest, SumsOfRowsAndOfColumns) {
   for (const Shape& shape : {Shape{10, 10}, Shape{1, 50}, Shape{50, 1}, Shape{150, 120}}) {
     const HostTensor x = Numbers(shape);

@@ -33,6 +33,7 @@ class PreparedCall {
   Rank rank() const { return call_.workers().RankAt(index_); }
   // What this worker is given of an argument, and the layout of that; null: each has its own.
   const plan::Box& Part(size_t argument) const { return parts_[argument]; }
+  bool Holds(size_t argument) const { return call_.Holds(static_cast<int>(argument), index_); }
   const LayoutPtr& ArgumentLayout(size_t argument) const { return arguments_[argument]; }
   // Whether what is known to lie by `known` (null: nothing is known) has on this worker what it is
   // given of the argument. If so, that is the one which it was last found of: a loop comes with the

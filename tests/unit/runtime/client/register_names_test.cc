@@ -53,6 +53,42 @@ TEST_F(RegisterNamesTest, ALayoutIsKeptWithItsNameOnly) {
   EXPECT_EQ(names_->LayoutOf(next), nullptr);
 }
 
+TEST_F(RegisterNamesTest, WhoHasAnythingIsKnownUntilSomethingElseIsThere) {
+  const DRef own = names_->Acquire(1, {.holders = std::make_shared<const std::vector<Rank>>(1, 0)});
+  EXPECT_EQ(names_->HoldersOf(own)->size(), 1u);
+  names_->SetLayout(own, nullptr);
+  EXPECT_EQ(names_->HoldersOf(own), nullptr);
+}
+
+TEST_F(RegisterNamesTest, WhatTheWorkersKnowIsAskedForOnce) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  {
+    const DRef ref = names_->Acquire(1, {.is_told_by_workers = true});
+    EXPECT_TRUE(names_->MayHaveForeignLayout(ref));
+    names_->SetToldLayout(ref, nullptr);
+    EXPECT_FALSE(names_->MayHaveForeignLayout(ref)) << "they know of none";
+    names_->SetToldLayout(ref, layout);
+    EXPECT_EQ(names_->LayoutOf(ref), nullptr) << "an answer that came too late";
+  }
+  TakeKills();
+  const DRef next = names_->Acquire(2, {.is_told_by_workers = true});
+  ASSERT_EQ(next.id().index, 0u) << "the same index, under another generation";
+  EXPECT_TRUE(names_->MayHaveForeignLayout(next));
+  names_->SetToldLayout(next, layout);
+  EXPECT_EQ(names_->LayoutOf(next), layout);
+}
+
+// Another thread has written to it while the workers were asked.
+TEST_F(RegisterNamesTest, WhatTheWorkersKnewBeforeAWriteDoesNotCount) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  const DRef ref = names_->Acquire(1, {.is_told_by_workers = true});
+  names_->SetLayout(ref, nullptr);
+  names_->SetToldLayout(ref, layout);
+  EXPECT_EQ(names_->LayoutOf(ref), nullptr);
+}
+
 // What was moved for one call is there for the next, as long as it is the same.
 TEST_F(RegisterNamesTest, ACopyInAnotherLayoutIsKeptUntilItsOriginalChanges) {
   const auto layout = [](int64_t extent) {

@@ -52,6 +52,18 @@ TEST(CallCodecTest, ACallComesThroughAndHasTheSameBytesEachTime) {
   EXPECT_EQ(call->inputs[2].layout, std::nullopt);
 }
 
+TEST(CallCodecTest, WhoHasAnOwnTensorComesThrough) {
+  for (const bool as_it_is : {false, true}) {
+    const std::string bytes = EncodeCall(
+        {{{DType::kFloat64, {3}, Split::kAsPlaced, std::nullopt, as_it_is, {0, 2}}}, {}});
+    const auto call = DecodeCall(BytesOf(bytes), kWorld);
+    ASSERT_TRUE(call.ok()) << call.status();
+    EXPECT_EQ(call->inputs[0].holders, (std::vector<Rank>{0, 2}));
+    const auto more = DecodeCall(BytesOf(bytes), /*world_size=*/1);
+    EXPECT_EQ(more.status().code(), StatusCode::kInvalidArgument) << "than there are ranks";
+  }
+}
+
 TEST(CallCodecTest, WhatAFunctionsCallSaysComesThrough) {
   const std::string bytes =
       EncodeCall({{{DType::kFloat32, {}, Split::kAsPlaced, std::nullopt, /*as_it_is=*/true}},

@@ -104,6 +104,46 @@ TEST(PlacedCallTest, AWorkerThatHasAPartOfAnyArgumentCalls) {
   EXPECT_FALSE(call->Calls(3));
 }
 
+// What a call has left with those that called alone.
+TEST(PlacedCallTest, WhatSomeWorkersHaveOfTheirOwnTheyAloneTake) {
+  const Signature signature{"g", {{{kF64, {3}}}}, {{{kF64, {3}}, true}, {{kF64, {3}}, true}}};
+  const auto make = [&](Input input) {
+    return PlacedCall::Make(Kind::kMlir, signature, Ranks(4), {std::move(input)},
+                            {{Combine::kNone}, {Combine::kRows}});
+  };
+  const auto call = make({kF64, {3}, Split::kAsPlaced, {}, false, {0, 2}});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(call->Calls(0));
+  EXPECT_FALSE(call->Calls(1));
+  EXPECT_TRUE(call->Calls(2));
+  EXPECT_EQ(call->PartAt(0, 1).extents, Shape({0}));
+  EXPECT_EQ(call->PartAt(0, 2).extents, Shape({3}));
+  EXPECT_TRUE(call->IsKept(0));
+  const auto rows = call->ResultLayout(1, std::vector<Shape>(4, Shape{3}));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(**rows, LayoutOn(Ranks(4), {6}, plan::Placement::Shard(0, {3, 0, 3, 0})));
+
+  for (const auto& [holders, why] : {std::pair{std::vector<Rank>{2, 0}, "ascending"},
+                                     std::pair{std::vector<Rank>{4}, "rank 4"}}) {
+    const auto refused = make({kF64, {3}, Split::kAsPlaced, {}, false, holders});
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(Message(refused.status()).find(why), std::string::npos) << refused.status();
+  }
+  EXPECT_FALSE(make({kF64, {3}, Split::kNone, {}, false, {0}}).ok()) << "all have it";
+}
+
+// One that has a part of something else, but none of what the fragment wants three of.
+TEST(PlacedCallTest, AWorkerWithoutWhatItHasToTakeIsNamed) {
+  const Signature signature{"g", {{{kF64, {3}}}, {{kF64, {kOpen}}}}, {{{kF64, {3}}, true}}};
+  const auto call = PlacedCall::Make(
+      Kind::kMlir, signature, Ranks(4),
+      {{kF64, {3}, Split::kAsPlaced, {}, false, {0, 2}}, {kF64, {4}, Split::kRows}},
+      {{Combine::kAdd}});
+  EXPECT_EQ(call.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(call.status()).find("rank 1 would get [0]"), std::string::npos)
+      << call.status();
+}
+
 TEST(PlacedCallTest, OfNothingOneWorkerMakesTheResult) {
   const auto call =
       MakeAffine({{kF64, {0, 4}, Split::kRows}, AffineInputs()[1]}, AffineOutputs(), 3);

@@ -196,7 +196,7 @@ struct Command {
     loadFragment @44 :F.FragmentSource;
     # Sent by the controller alone, and with that the fragment is granted to the session, until its reset. Answered when
     # it is compiled, or cannot be, which is no failure of the session; what comes after it is executed meanwhile. The
-    # body of rank 0's answer is the FragmentSignature.
+    # body of each rank's answer is a FragmentLoaded.
 
     runFragment :group {
       number @45 :UInt32;
@@ -266,7 +266,7 @@ struct TensorLocation {
 struct Reply {
   # A worker's answer to `sync`, `fetch`, `locate`, `findLayout`, or to what the controller sends itself. A second
   # frame, if any, is the answer's body: a message whose root is a Value (fetch), a TensorLocation (locate), a Layout
-  # (findLayout) or a FragmentSignature (loadFragment).
+  # (findLayout) or a FragmentLoaded (loadFragment).
   session @0 :UInt32;
   generation @1 :UInt32;
   request @2 :UInt64;

@@ -45,6 +45,26 @@ struct FragmentSignature {
   results @2 :List(F.FragmentResult);
 }
 
+struct FragmentLoaded {
+  # A rank's answer to loadFragment. What the client gets are those of all ranks, one message after the other, in the
+  # order in which they came.
+  signature @0 :FragmentSignature;
+  # Of rank 0; null of the others.
+  rank @1 :Int32;
+  origin @2 :Origin;
+  compilingMicros @3 :UInt64;
+  # How long the compiler ran, if it did.
+
+  enum Origin {
+    # The order is that of lockstep::fragment::Origin.
+    memory @0;
+    disk @1;
+    compiler @2;
+    module @3;
+    # A function of a module, or a built-in one: nothing is compiled.
+  }
+}
+
 struct FragmentCall {
   # What a call is, but for the registers: which part each worker gets, and what its results are. See
   # runtime/fragment/placed_call.h, whose checks both sides make.

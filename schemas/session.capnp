@@ -224,7 +224,7 @@ struct EndSession {
 
 struct CompileFragment {
   # Grants a fragment to the session: has every worker compile it for its processor, or find it. Followed by a frame
-  # with its source. Answered when all workers can execute it, with its FragmentSignature as the body; an error is the
+  # with its source. Answered when all workers can execute it, with a FragmentLoaded of each as the body; an error is the
   # request's alone, and the session goes on. From the roles that the controller's setting `fragments` names.
   session @0 :UInt32;
   request @1 :UInt64;

@@ -1,5 +1,6 @@
 #include "runtime/client/fragment_execution.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -56,11 +57,18 @@ StatusOr<CompiledFragment> CompiledFragment::Compile(const std::shared_ptr<Sessi
   facts->kind = fragment.kind();
   facts->key = fragment.key();
   facts->calls = std::make_shared<client::CheckedCalls>();
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::FragmentSignature>(
-      body, [&](wire::FragmentSignature::Reader reader) -> Status {
-        LOCKSTEP_ASSIGN_OR_RETURN(facts->signature, fragment::ReadSignature(reader));
+  bool has_signature = false;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessages<wire::FragmentLoaded>(
+      body, [&](wire::FragmentLoaded::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(facts->loads.emplace_back(), fragment::ReadLoad(reader));
+        if (!reader.hasSignature()) return OkStatus();
+        has_signature = true;
+        LOCKSTEP_ASSIGN_OR_RETURN(facts->signature, fragment::ReadSignature(reader.getSignature()));
         return OkStatus();
       }));
+  if (!has_signature) return Internal("rank 0 has not told the signature of ", facts->name);
+  std::sort(facts->loads.begin(), facts->loads.end(),
+            [](const fragment::Load& a, const fragment::Load& b) { return a.rank < b.rank; });
   compiled.facts_ = std::move(facts);
   compiled.core_ = core;
   return compiled;

@@ -18,6 +18,7 @@
 #include "runtime/client/dref.h"
 #include "runtime/control/value.h"
 #include "runtime/fragment/fragment.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/object_key.h"
 #include "runtime/fragment/placed_call.h"
 #include "runtime/fragment/signature.h"
@@ -98,6 +99,9 @@ class CompiledFragment {
   // What it takes and gives; of a function, its name alone. Of one that was compiled.
   const fragment::Signature& signature() const { return facts_->signature; }
   const std::string& name() const { return facts_->name; }
+  // How each worker has come by it: one of them may have compiled it, and others found it then.
+  // In the order of ranks.
+  const std::vector<fragment::Load>& loads() const { return facts_->loads; }
 
  private:
   friend class BoundPlan;
@@ -108,6 +112,7 @@ class CompiledFragment {
     fragment::Kind kind = fragment::Kind::kMlir;
     fragment::ObjectKey key;
     fragment::Signature signature;
+    std::vector<fragment::Load> loads;
     std::shared_ptr<client::CheckedCalls> calls;
   };
   // Puts a tensor of the client's onto the workers.

@@ -261,7 +261,7 @@ class SessionCore {
   // Gives the register a name for other clients, and keeps it; a null `ref` takes the name back.
   Status Name(const DRef& ref, const std::string& name);
   // Has all workers compile the fragment, in the generation that is told. Returns the body of the
-  // answer: a FragmentSignature. An error is the fragment's, not the session's.
+  // answer: a FragmentLoaded of each rank. An error is the fragment's, not the session's.
   StatusOr<control::Frame> CompileFragment(const fragment::Fragment& fragment,
                                            Generation* generation);
   // The register of that name, or null.

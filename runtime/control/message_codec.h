@@ -94,4 +94,24 @@ Status DecodeMessage(const Frame& frame, Use&& use, const ReadLimits& limits = {
   }
 }
 
+// The same for a frame of several messages, one after the other, none of which begins with a tag;
+// until `use` returns an error.
+template <typename Schema, typename Use>
+Status DecodeMessages(const Frame& frame, Use&& use, const ReadLimits& limits = {}) {
+  static_assert(kProtocolOf<Schema> == Protocol::kNone);
+  const AlignedWords aligned(frame);
+  if (!aligned.ok()) return InvalidArgument("messages of ", frame.size(), " bytes are cut off");
+  try {
+    auto words = aligned.words();
+    while (words.size() > 0) {
+      capnp::FlatArrayMessageReader reader(words, limits.For(words.size()));
+      LOCKSTEP_RETURN_IF_ERROR(use(reader.getRoot<Schema>()));
+      words = kj::arrayPtr(reader.getEnd(), words.end());
+    }
+    return OkStatus();
+  } catch (const kj::Exception& exception) {
+    return FromKjException(exception);
+  }
+}
+
 }  // namespace lockstep::control

@@ -84,4 +84,17 @@ StatusOr<Signature> ReadSignature(wire::FragmentSignature::Reader reader) {
                        reader.getArguments(), reader.getResults());
 }
 
+void WriteLoad(wire::FragmentLoaded::Builder builder, const Load& load) {
+  builder.setRank(load.rank);
+  builder.setOrigin(static_cast<wire::FragmentLoaded::Origin>(load.origin));
+  builder.setCompilingMicros(static_cast<uint64_t>(std::max<int64_t>(0, load.compiling.count())));
+}
+
+StatusOr<Load> ReadLoad(wire::FragmentLoaded::Reader reader) {
+  const auto origin = static_cast<int>(reader.getOrigin());
+  if (origin >= kOriginCount) return InvalidArgument("a fragment comes from no place ", origin);
+  return Load{reader.getRank(), static_cast<Origin>(origin),
+              std::chrono::microseconds(reader.getCompilingMicros())};
+}
+
 }  // namespace lockstep::fragment

@@ -1,9 +1,11 @@
-// Signatures on the wire (schemas/fragment.capnp, schemas/fragment_call.capnp).
+// Signatures, and how workers have come by them, on the wire (schemas/fragment.capnp,
+// schemas/fragment_call.capnp).
 #pragma once
 
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/signature.h"
 #include "schemas/fragment.capnp.h"
 #include "schemas/fragment_call.capnp.h"
@@ -23,5 +25,9 @@ StatusOr<Signature> ReadSignature(std::string function,
                                   capnp::List<wire::FragmentArgument>::Reader arguments,
                                   capnp::List<wire::FragmentResult>::Reader results);
 StatusOr<Signature> ReadSignature(wire::FragmentSignature::Reader reader);
+
+void WriteLoad(wire::FragmentLoaded::Builder builder, const Load& load);
+// kInvalidArgument: there is no such origin.
+StatusOr<Load> ReadLoad(wire::FragmentLoaded::Reader reader);
 
 }  // namespace lockstep::fragment

@@ -6,6 +6,19 @@
 #include "runtime/base/rank_text.h"
 
 namespace lockstep::controller {
+namespace {
+
+control::Frame Joined(const std::vector<control::Frame>& frames) {
+  if (frames.empty()) return control::Frame();
+  if (frames.size() == 1) return frames.front();
+  std::string bytes;
+  for (const control::Frame& frame : frames) {
+    bytes.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  }
+  return control::Frame::Copy(bytes.data(), bytes.size());
+}
+
+}  // namespace
 
 void Gatherer::Expect(const control::PeerName& client, SessionId session, RequestId request,
                       int workers, Rank from, Deadline deadline, TimePoint now,
@@ -41,13 +54,14 @@ void Gatherer::Answer(SessionId session, RequestId request, Rank rank,
   if (!error.ok() && (pending.error.ok() || pending.error.code == StatusCode::kAborted)) {
     pending.error = error;
   }
-  if (body.size() > 0) pending.body = std::move(body);
+  if (body.size() > 0) pending.bodies.push_back(std::move(body));
   if (pending.missing == 0) Complete(found);
 }
 
 void Gatherer::Complete(std::map<Key, PendingRequest>::iterator request) {
-  const PendingRequest done = std::move(request->second);
+  PendingRequest done = std::move(request->second);
   pending_.erase(request);
+  done.body = Joined(done.bodies);
   const auto count = counts_.find(done.session);
   if (--count->second == 0) counts_.erase(count);
   finish_(done);

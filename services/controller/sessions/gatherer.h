@@ -22,12 +22,13 @@ struct PendingRequest {
   SessionId session;
   RequestId request;
   Deadline deadline = Deadline::At({});
-  TimePoint began = {};        // when it came; none: it is no request of a client
-  std::vector<bool> waiting;   // by rank: has not answered yet
-  int missing = 0;             // how many of them
-  control::RemoteError error;  // the first cause among the answers so far
-  control::Frame body;         // of a single rank's answer
-  std::string beside;          // what ranks do for it beside their commands; empty: a command
+  TimePoint began = {};                // when it came; none: it is no request of a client
+  std::vector<bool> waiting;           // by rank: has not answered yet
+  int missing = 0;                     // how many of them
+  control::RemoteError error;          // the first cause among the answers so far
+  std::vector<control::Frame> bodies;  // of the ranks' answers that have one, as they came
+  control::Frame body;                 // when it is complete: all these, one after the other
+  std::string beside;  // what ranks do for it beside their commands; empty: a command
 };
 
 // Threads: one at a time.

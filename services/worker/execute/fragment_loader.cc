@@ -90,21 +90,24 @@ void FragmentLoader::AnswerAll() {
     batch.generation = done.generation;
     batch.request = done.request;
     Answer(batch,
-           object.ok() ? StatusOr<fragment::Signature>((*object)->signature()) : object.status());
+           object.ok() ? StatusOr<fragment::Signature>((*object)->signature()) : object.status(),
+           done.load);
   }
 }
 
-void FragmentLoader::Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done) {
+void FragmentLoader::Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done,
+                            fragment::Load load) {
   control::RemoteError error;
   control::Frame body;
   if (!done.ok()) {
     error = control::ErrorOf(done.status());
     if (!IsOfFragment(error.code)) error.rank = rank_;
-  } else if (rank_ == 0) {
-    body = control::EncodeMessage<wire::FragmentSignature>(
-        [&](wire::FragmentSignature::Builder builder) {
-          fragment::WriteSignature(builder, *done);
-        });
+  } else {
+    load.rank = rank_;
+    body = control::EncodeMessage<wire::FragmentLoaded>([&](wire::FragmentLoaded::Builder builder) {
+      fragment::WriteLoad(builder, load);
+      if (rank_ == 0) fragment::WriteSignature(builder.initSignature(), *done);
+    });
   }
   reports_.Reply(batch, error, body);
 }

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/fragment/fragment.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/signature.h"
 #include "runtime/module/function.h"
 #include "schemas/control.capnp.h"
@@ -63,7 +64,9 @@ class FragmentLoader {
   void LoadFunction(SessionState& session, const BatchContext& batch,
                     const fragment::Fragment& fragment);
   void AnswerAll();
-  void Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done);
+  // `load`: of one that is done; its rank is filled in.
+  void Answer(const BatchContext& batch, const StatusOr<fragment::Signature>& done,
+              fragment::Load load = {});
 
   CompileThread thread_;
   const FindFunction find_function_;

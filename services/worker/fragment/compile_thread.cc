@@ -61,7 +61,7 @@ void CompileThread::Run() {
     lock.lock();
     running_ = SessionId();
     if (!stopping_) give_up_.Clear();
-    Finish(job, std::move(object));
+    Finish(job, std::move(object), cache_.last_load());
   }
 }
 
@@ -76,9 +76,10 @@ CompileJob CompileThread::TakeNext() {
 }
 
 void CompileThread::Finish(const CompileJob& job,
-                           StatusOr<std::shared_ptr<const LoadedObject>> object) {
+                           StatusOr<std::shared_ptr<const LoadedObject>> object,
+                           const fragment::Load& load) {
   finished_.push_back(
-      {job.session, job.generation, job.client, job.request, job.key, std::move(object)});
+      {job.session, job.generation, job.client, job.request, job.key, std::move(object), load});
   any_done_.store(true, std::memory_order_relaxed);
   done_.Signal();
 }

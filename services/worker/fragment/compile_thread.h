@@ -17,6 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/object_key.h"
 #include "services/worker/fragment/loaded_object.h"
 #include "services/worker/fragment/object_cache.h"
@@ -40,6 +41,7 @@ struct CompiledJob {
   RequestId request;
   fragment::ObjectKey key;
   StatusOr<std::shared_ptr<const LoadedObject>> object;
+  fragment::Load load = {};  // how this worker has come by it
 };
 
 // One job at a time; sessions take turns. The thread is started with the first.
@@ -79,7 +81,8 @@ class CompileThread {
   void Run();
   // With mutex_ held: the next job, of the session whose turn it is.
   CompileJob TakeNext();
-  void Finish(const CompileJob& job, StatusOr<std::shared_ptr<const LoadedObject>> object);
+  void Finish(const CompileJob& job, StatusOr<std::shared_ptr<const LoadedObject>> object,
+              const fragment::Load& load = {});
 
   ObjectCache cache_;
   control::WakeUp done_;

@@ -55,7 +55,9 @@ StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& wor
                             Identify(language, compiler, patience));
   const fragment::ObjectKey key = fragment::KeyOf(work, identity);
   const std::string& name = work.fragment.name();
+  last_load_ = {.origin = fragment::Origin::kMemory};
   if (Object object = FromMemory(key)) return object;
+  last_load_.origin = fragment::Origin::kDisk;
   if (Found found = FromDirectory(key, work.fragment)) return *std::move(found);
 
   std::optional<ObjectLock> lock;
@@ -126,10 +128,13 @@ StatusOr<ObjectCache::Object> ObjectCache::Compile(const fragment::CompilerProgr
   const std::string& name = work.fragment.name();
   const auto began = Deadline::Clock::now();
   const StatusOr<std::string> bytes = compiler.Compile(request, name, patience);
+  const auto took = Deadline::Clock::now() - began;
   Count([&](ObjectCacheUse& use) {
     ++use.compiles;
-    use.compiling += std::chrono::ceil<std::chrono::milliseconds>(Deadline::Clock::now() - began);
+    use.compiling += std::chrono::ceil<std::chrono::milliseconds>(took);
   });
+  last_load_ = {.origin = fragment::Origin::kCompiler,
+                .compiling = std::chrono::ceil<std::chrono::microseconds>(took)};
   LOCKSTEP_RETURN_IF_ERROR(bytes.status());
   LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerAnswer answer,
                             fragment::DecodeAnswer(BytesOf(*bytes), name));

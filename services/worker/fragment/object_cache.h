@@ -19,6 +19,7 @@
 #include "runtime/fragment/compile_codec.h"
 #include "runtime/fragment/compiler_program.h"
 #include "runtime/fragment/fragment.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/object_key.h"
 #include "runtime/plan/recently_used.h"
 #include "services/worker/fragment/loaded_object.h"
@@ -74,6 +75,9 @@ class ObjectCache {
   StatusOr<std::shared_ptr<const LoadedObject>> Get(const fragment::CompileWork& work,
                                                     int give_up_fd = -1);
 
+  // How the last call of Get() that returned an object has come by it. For that caller.
+  const fragment::Load& last_load() const { return last_load_; }
+
   ObjectCacheUse use() const;
 
  private:
@@ -107,6 +111,7 @@ class ObjectCache {
   std::map<fragment::Kind, fragment::CompilerIdentity> identities_;  // of those that were asked
   std::optional<ObjectDirectory> directory_;
   bool has_warned_ = false;
+  fragment::Load last_load_;
 
   mutable std::mutex mutex_;  // of what follows
   plan::RecentlyUsed<Entry> loaded_;

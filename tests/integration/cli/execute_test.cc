@@ -9,6 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class ExecuteTest : public CliTest {
@@ -62,7 +63,9 @@ TEST_F(ExecuteTest, AClusterExecutesItAndTellsWhatEachRankGets) {
                                 "x=" + File("x.npy") + ":rows", "-o", "y:rows", "--explain"});
   EXPECT_EQ(explained.code, 0) << explained.output;
   EXPECT_THAT(explained.output,
-              AllOf(HasSubstr("sum(int64, float64[?]) -> (float64[?])\n\nWhat each rank gets\n"),
+              AllOf(HasSubstr("sum(int64, float64[?]) -> (float64[?])\n"),
+                    ContainsRegex("\ncompiled by rank [0-2] in [0-9.]+ m?s; found on disk by "
+                                  "[0-2](, |-)[0-2]\n\nWhat each rank gets\n"),
                     HasSubstr("  x         float64[?]  float64 [5]  rows   0, 1   [2]    16 B\n"
                               "                                            2      [1]     8 B\n"),
                     HasSubstr("  y       rows     float64[5] shard(0) on 0-2\n"),
@@ -75,6 +78,9 @@ TEST_F(ExecuteTest, AClusterExecutesItAndTellsWhatEachRankGets) {
   EXPECT_EQ(own.code, 0) << own.output;
   const json document = json::parse(own.output);
   EXPECT_EQ(document["function"], "sum");
+  const json& explanation = document["explanation"];
+  EXPECT_EQ(explanation["compiled"], json::array()) << "that was before";
+  EXPECT_EQ(explanation["found_in_memory"], json({0, 1, 2}));
   EXPECT_EQ(document["workers"], 3);
   EXPECT_EQ(document["microseconds"]["executing"].size(), 1u);
   EXPECT_TRUE(fs::exists(scratch_ + "/cache/lockstep/fragments")) << "which the workers share";

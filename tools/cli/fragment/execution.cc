@@ -142,6 +142,7 @@ StatusOr<Execution> Execute(Session& session, ExecuteRequest request) {
       CheckCall(request.fragment, signature, session.num_workers(), *ordered, request.outputs);
   if (!call.ok()) return WithExitCode(WithWords(call.status(), *ordered), ExitCode::kUsage);
   Execution execution{*std::move(call), *std::move(ordered)};
+  execution.loads = compiled->loads();
   execution.compiling = compiling;
 
   start = Clock::now();

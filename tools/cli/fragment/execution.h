@@ -11,6 +11,7 @@
 #include "runtime/client/session.h"
 #include "runtime/control/value.h"
 #include "runtime/fragment/fragment.h"
+#include "runtime/fragment/load.h"
 #include "runtime/fragment/placed_call.h"
 #include "runtime/plan/layout.h"
 #include "tools/cli/fragment/words.h"
@@ -42,6 +43,7 @@ struct Execution {
   fragment::PlacedCall call;
   std::vector<GivenInput> inputs;  // in the order of the arguments
   std::vector<ExecutedResult> results = {};
+  std::vector<fragment::Load> loads = {};  // of each rank
   Microseconds compiling{0};
   Microseconds placing{0};
   std::vector<Microseconds> executing = {};  // of each time

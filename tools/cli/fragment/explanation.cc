@@ -1,8 +1,10 @@
 #include "tools/cli/fragment/explanation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
+#include "absl/strings/str_join.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "tools/text/table.h"
@@ -36,6 +38,14 @@ std::string Text(const Shape& shape) {
 std::string GivenText(const GivenInput& input) {
   if (input.tensor() == nullptr) return input.text;
   return std::string(Name(input.tensor()->dtype)) + " " + Text(input.tensor()->shape);
+}
+
+std::vector<Rank> RanksOf(const std::vector<fragment::Load>& loads, fragment::Origin origin) {
+  std::vector<Rank> ranks;
+  for (const fragment::Load& load : loads) {
+    if (load.origin == origin) ranks.push_back(load.rank);
+  }
+  return ranks;
 }
 
 std::string NameOf(const GivenInput& input, size_t place) {
@@ -154,8 +164,27 @@ std::string LayoutText(const plan::Layout& layout) {
          RankRanges(layout.mesh().SortedRanks());
 }
 
+std::string LoadsText(const std::vector<fragment::Load>& loads) {
+  std::vector<std::string> parts;
+  for (const fragment::Load& load : loads) {
+    if (load.origin != fragment::Origin::kCompiler) continue;
+    const auto took = std::chrono::ceil<std::chrono::milliseconds>(load.compiling);
+    parts.push_back("compiled by rank " + std::to_string(load.rank) + " in " +
+                    RoundedDuration(took));
+  }
+  const auto add = [&](const char* what, fragment::Origin origin) {
+    const std::vector<Rank> ranks = RanksOf(loads, origin);
+    if (!ranks.empty()) parts.push_back(what + RankRanges(ranks));
+  };
+  add("found on disk by ", fragment::Origin::kDisk);
+  add("found in memory by ", fragment::Origin::kMemory);
+  add("a function of a module of ", fragment::Origin::kModule);
+  return absl::StrJoin(parts, "; ");
+}
+
 void Explain(std::ostream& out, const text::Style& style, const Execution& execution) {
   out << text::Printable(execution.call.signature().ToString()) << '\n';
+  out << LoadsText(execution.loads) << '\n';
   PrintParts(out, style, execution);
   PrintResults(out, style, execution);
   PrintMoves(out, style, execution);
@@ -195,7 +224,15 @@ Json ExplanationToJson(const Execution& execution) {
          {"layout", result.layout.has_value() ? Json(result.layout->ToString()) : Json(nullptr)},
          {"collecting", moves_of(CollectingMoves(result))}});
   }
+  Json compiled = Json::array();
+  for (const fragment::Load& load : execution.loads) {
+    if (load.origin != fragment::Origin::kCompiler) continue;
+    compiled.push_back({{"rank", load.rank}, {"microseconds", load.compiling.count()}});
+  }
   return {{"signature", execution.call.signature().ToString()},
+          {"compiled", std::move(compiled)},
+          {"found_on_disk", RanksOf(execution.loads, fragment::Origin::kDisk)},
+          {"found_in_memory", RanksOf(execution.loads, fragment::Origin::kMemory)},
           {"arguments", std::move(arguments)},
           {"results", std::move(results)}};
 }

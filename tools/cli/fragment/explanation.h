@@ -8,6 +8,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/fragment/load.h"
 #include "tools/cli/fragment/execution.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/terminal.h"
@@ -36,6 +37,9 @@ Movement CollectingMoves(const ExecutedResult& result);
 
 // "float64[1797, 10] shard(0) on 0-3"
 std::string LayoutText(const plan::Layout& layout);
+
+// "compiled by rank 0 in 71 ms; found on disk by 1-3"
+std::string LoadsText(const std::vector<fragment::Load>& loads);
 
 void Explain(std::ostream& out, const text::Style& style, const Execution& execution);
 Json ExplanationToJson(const Execution& execution);

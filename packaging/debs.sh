@@ -33,13 +33,16 @@ main() {
   export SOURCE_DATE_EPOCH
   # Packagers who make packages for others say who they are, as for any Debian package.
   MAINTAINER="${DEBFULLNAME:-Lockstep} <${DEBEMAIL:-packages@lockstep.invalid}>"
+  COMPRESSING=()
 
-  make_controller
+  # The largest first: packages are compressed side by side.
+  make_library
   make_worker
+  make_controller
   [[ ! -e "$BINARIES/$COMPILER" ]] || make_fragments
   make_cli
   make_examples
-  make_library
+  wait_for_packages
 }
 
 make_controller() {
@@ -250,8 +253,18 @@ $(fold -s -w 78 <<<"$description" | sed 's/^/ /; s/ *$//')
  Lockstep drives many workers, one for each GPU or CPU rank, as one machine.
 CONTROL
   find "$stage" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group --build "$stage" "$TARGET" >/dev/null
-  echo "$TARGET/${name}_${VERSION}_$(dpkg --print-architecture).deb"
+  compress "$stage" "$TARGET/${name}_${VERSION}_$(dpkg --print-architecture).deb" &
+  COMPRESSING+=("$!")
+}
+
+# One thread each, and most of the time that packing takes.
+compress() {
+  dpkg-deb --root-owner-group --build "$1" "$2" >/dev/null && echo "$2"
+}
+
+wait_for_packages() {
+  local pid
+  for pid in "${COMPRESSING[@]}"; do wait "$pid"; done
 }
 
 # The distribution's packages that a stage's programs and libraries cannot do without.

@@ -28,6 +28,8 @@ PAUSE_IMAGE=docker.io/lockstep/pause:1
 # Seconds of silence until a node counts as lost, and then until its pods are evicted.
 NODE_GRACE_S="${LOCKSTEP_KUBERNETES_NODE_GRACE_S:-10}"
 EVICTION_S="${LOCKSTEP_KUBERNETES_EVICTION_S:-5}"
+# Seconds until pods see, in their files, that a Secret or a ConfigMap has changed.
+SYNC_S="${LOCKSTEP_KUBERNETES_SYNC_S:-5}"
 
 export KUBECONFIG="$RUN/pki/admin.conf"
 # What kubectl and helm would leave at home goes with the cluster.

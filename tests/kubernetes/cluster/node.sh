@@ -90,6 +90,8 @@ imageGCHighThresholdPercent: 100
 # Of which every quarter has a sign of life.
 nodeLeaseDurationSeconds: $NODE_GRACE_S
 nodeStatusUpdateFrequency: 5s
+# After which files of Secrets and ConfigMaps are looked at anew; otherwise after a minute to a minute and a half.
+syncFrequency: ${SYNC_S}s
 YAML
 }
 

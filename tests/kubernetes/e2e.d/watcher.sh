@@ -14,12 +14,20 @@ is_watched() {
   k delete pod "$RELEASE-lockstep-worker-1" --force --grace-period=0 >/dev/null 2>&1
   wait_for "alert of the lost worker" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"})' 1
   allow_pods 32
+  wait_for "the lost worker's pod" 30 is_made_anew "$RELEASE-lockstep-worker-1"
   is_whole
   wait_for "end of the alert" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"}) or vector(0)' 0
   k delete pod/prometheus configmap/prometheus --grace-period=1 >/dev/null
 }
 
 allow_pods() { k patch resourcequota quota --type merge --patch "{\"spec\": {\"hard\": {\"pods\": \"$1\"}}}" >/dev/null; }
+
+# A StatefulSet that could not make a pod waits twice as long each time until it tries again. One that is changed tries at
+# once.
+is_made_anew() {
+  k annotate statefulset "${1%-*}" --overwrite "lockstep.test/looked-at=$(now)" >/dev/null
+  [[ -n "$(uid_of "$1")" ]]
+}
 
 start_prometheus() {
   k create configmap prometheus --from-file=alerts.yaml="$CHART/alerts/lockstep.yaml" \

@@ -2,9 +2,9 @@
 
 usage: save_images.py FOLDER
 
-FOLDER/NAME.tar, for controller, worker, cli and prometheus: an archive of `docker save`. Ours are in it under two tags,
-for tests that change from one to the other: the version, and the version with "-again" behind it. Prints the
-version.
+FOLDER/images.tar: an archive of `docker save` of controller, worker, cli and prometheus, with what they share in it
+once. Ours are in it under two tags, for tests that change from one to the other: the version, and the version with
+"-again" behind it. Prints the version.
 """
 
 import os
@@ -28,11 +28,12 @@ def main():
 
 def save(folder):
     with Engine(network=False) as engine:
-        engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)
+        images = [PROMETHEUS]
         for name in ("controller", "worker", "cli"):
             image = f"localhost/lockstep/{name}:{version()}"
             engine.docker("tag", image, f"{image}-again")
-            engine.docker("save", "--output", f"{folder}/{name}.tar", image, f"{image}-again")
+            images += [image, f"{image}-again"]
+        engine.docker("save", "--output", f"{folder}/images.tar", *images)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 # shellcheck source=tests/kubernetes/cluster/node.sh
 source "$HERE/node.sh"
 
+# import_images NODE ARCHIVE...
+import_images() {
+  local archive
+  for archive in "${@:2}"; do import_image "$1" "$archive" || return; done
+}
+
 must_be_running
-for archive in "$@"; do
-  for node in "$RUN"/node*; do import_image "${node##*/}" "$archive"; done
+imports=()
+for node in "$RUN"/node*; do
+  import_images "${node##*/}" "$@" &
+  imports+=("$!")
 done
+for import in "${imports[@]}"; do wait "$import"; done

@@ -26,10 +26,11 @@ struct Row {
 };
 
 constexpr char kFaults[] = "faults";
+constexpr char kScale[] = "scale";
 constexpr char kGpu[] = "gpu";
 constexpr char kFragments[] = "fragments";
 
-constexpr std::array<Row, 15> kRows = {{
+constexpr std::array<Row, 16> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
@@ -47,6 +48,7 @@ constexpr std::array<Row, 15> kRows = {{
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
     {kGpu, "what a GPU worker costs, beside CUDA and NCCL; only with --only gpu", MeasureGpu},
     {kFaults, "how soon faults are known and mended; only with --faults", MeasureFaults},
+    {kScale, "what a controller costs with 8 to 1,024 workers; only with --scale", MeasureScale},
 }};
 
 constexpr char kFooter[] = R"(
@@ -71,6 +73,7 @@ struct Command {
   int settle_seconds = 0;
   bool list = false;
   bool faults = false;
+  bool scale = false;
   std::vector<std::string> only;
   std::string json_path;
 };
@@ -91,6 +94,13 @@ bool Measure(const Row& row, const Command& command, Report& report) {
   std::cerr << ' ' << std::lround(elapsed.count()) << " s\n";
   if (!status.ok()) std::cerr << row.name << ": " << Message(status) << '\n';
   return status.ok();
+}
+
+// Faults alone, or scale, or everything but them; GPUs are not everywhere, and Dask takes its time.
+bool IsMeasuredByItself(const std::string& row, const Command& command) {
+  if (command.faults) return row == kFaults;
+  if (command.scale) return row == kScale;
+  return row != kFaults && row != kScale && row != kGpu && row != kFragments;
 }
 
 int Run(Command& command) {
@@ -117,10 +127,8 @@ int Run(Command& command) {
   for (const Row& row : kRows) {
     const auto& only = command.only;
     const bool named = std::find(only.begin(), only.end(), row.name) != only.end();
-    // Faults alone, or everything but them; GPUs are not everywhere, and Dask takes its time.
     const std::string name = row.name;
-    const bool by_itself =
-        command.faults ? name == kFaults : name != kFaults && name != kGpu && name != kFragments;
+    const bool by_itself = IsMeasuredByItself(name, command);
     const bool wanted = only.empty() ? by_itself : named;
     if (!wanted) continue;
     all_measured = Measure(row, command, report) && all_measured;
@@ -159,6 +167,17 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_flag("--faults", command.faults,
                "measure how soon faults are known and mended, instead of the other rows");
+  CLI::Option* const scale = app.add_flag(
+      "--scale", command.scale,
+      "measure what a controller costs with 8, 16, ... 1,024 simulated workers, instead");
+  app.add_option("--most-workers", command.settings.most_workers,
+                 "with --scale: no more than so many; 1024, or 64 with --quick")
+      ->check(CLI::Range(8, 4096))
+      ->needs(scale)
+      ->type_name("N");
+  app.add_option("--picture", command.settings.picture, "with --scale: draw the curves there (SVG)")
+      ->needs(scale)
+      ->type_name("FILE");
   app.add_flag("--list", command.list, "name the rows and end");
   try {
     app.parse(argc, argv);

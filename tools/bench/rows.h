@@ -50,4 +50,7 @@ Status MeasureGpuPlan(const Settings& settings, int gpus, Report& report);
 // How soon a fault is known, and how soon the work goes on.
 Status MeasureFaults(const Settings& settings, Report& report);
 
+// What a controller costs, by the number of its workers.
+Status MeasureScale(const Settings& settings, Report& report);
+
 }  // namespace lockstep::bench

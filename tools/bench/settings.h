@@ -16,6 +16,9 @@ struct Settings {
   bool quick = false;
   // An empty directory of this run's own: outputs of programs, sockets of clusters.
   std::string scratch;
+  // Of `--scale`: where its picture goes (empty: nowhere), and the most workers (0: as the mode has).
+  std::string picture = {};
+  int most_workers = 0;
 };
 
 // kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started

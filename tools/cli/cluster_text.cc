@@ -8,6 +8,7 @@
 #include "runtime/base/rank_text.h"
 #include "runtime/client/stall_diagnosis.h"
 #include "tools/cli/register_text.h"
+#include "tools/cli/worker_groups.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"
@@ -161,7 +162,14 @@ void PrintConnections(std::ostream& out, const text::Style& style,
     ranks[{is_ready ? "backend " + worker.backend : "not connected", worker.connection}].push_back(
         worker.rank);
   }
+  // While they do not reach each other, each may have a trouble of its own.
+  constexpr size_t kMostConnections = 8;
+  size_t told = 0;
   for (const auto& [connection, who] : ranks) {
+    if (told++ == kMostConnections) {
+      out << "and " << ranks.size() - kMostConnections << " more; --output json has them all\n";
+      break;
+    }
     const bool is_everybody = who.size() == workers.size();
     out << style.Paint(text::Tint::kBold, connection.first)
         << (is_everybody ? "" : " (" + ListRanks(who) + ")") << ": "
@@ -169,8 +177,77 @@ void PrintConnections(std::ostream& out, const text::Style& style,
   }
 }
 
+std::string CounterOf(const WorkerGroup& group, uint64_t WorkerActivity::*counter) {
+  const auto [least, most] =
+      std::minmax_element(group.workers.begin(), group.workers.end(),
+                          [&](const WorkerStatus* a, const WorkerStatus* b) {
+                            return a->activity.*counter < b->activity.*counter;
+                          });
+  return CountRange((*least)->activity.*counter, (*most)->activity.*counter);
+}
+
+// A line for each group, which fits the terminal.
+void PrintWorkerGroups(std::ostream& out, const text::Style& style,
+                       const std::vector<WorkerStatus>& workers) {
+  using Align = text::Table::Align;
+  constexpr int kMostRanksWidth = 40;
+  constexpr size_t kMostHosts = 2;
+  // The numbers say which columns are given up first where not all fit.
+  text::FittedTable table({{"RANKS", Align::kLeft, 100},
+                           {"WORKERS", Align::kRight, 95},
+                           {"STATE", Align::kLeft, 90},
+                           {"HOSTS", Align::kLeft, 40},
+                           {"PID", Align::kRight, 45},
+                           {"DEVICE", Align::kLeft, 10},
+                           {"BACKEND", Align::kLeft, 15},
+                           {"RECEIVED", Align::kRight, 50},
+                           {"LAUNCHED", Align::kRight, 20},
+                           {"COMPLETED", Align::kRight, 35},
+                           {"HEARTBEAT", Align::kRight, 30},
+                           {"DOING", Align::kLeft, 100}});
+  const std::vector<WorkerGroup> groups = GroupWorkers(workers);
+  for (const WorkerGroup& group : groups) {
+    const WorkerStatus& longest = group.longest();
+    const bool is_one = group.size() == 1;
+    const bool joined = longest.state != WorkerState::kMissing;
+    const bool lives = joined && longest.state != WorkerState::kLost;
+    std::chrono::milliseconds oldest{0};
+    for (const WorkerStatus* worker : group.workers) {
+      oldest = std::max(oldest, worker->heartbeat_age);
+    }
+    const bool has_reason = !longest.reason.empty();
+    const std::string doing = Doing(longest).empty() ? "" : DescribeWork(group.workers);
+    table.AddRow({text::Shorten(RankRanges(group.ranks()), kMostRanksWidth),
+                  std::to_string(group.size()),
+                  StateCell(longest),
+                  HostsOf(group.workers, kMostHosts),
+                  is_one ? NumberIfAny(longest.pid) : "",
+                  is_one ? longest.device : longest.device.substr(0, longest.device.find(':')),
+                  longest.backend,
+                  joined ? CounterOf(group, &WorkerActivity::received) : "",
+                  joined ? CounterOf(group, &WorkerActivity::launched) : "",
+                  joined ? CounterOf(group, &WorkerActivity::completed) : "",
+                  lives ? RoundedDuration(oldest) + " ago" : "",
+                  {has_reason ? LostBecause(longest, is_one) : doing,
+                   has_reason                      ? text::Tint::kRed
+                   : longest.stuck                 ? text::Tint::kYellow
+                                                   : text::Tint::kPlain}});
+  }
+  const auto count = static_cast<int>(groups.size());
+  for (const std::string& line : table.Render(style, style.width(), 0, count)) out << line << '\n';
+  out << style.Paint(text::Tint::kDim, text::Plural(workers.size(), "worker") + ", " +
+                                           text::Plural(groups.size(), "group") +
+                                           " of those that do the same; --all shows each")
+      << '\n';
+}
+
 void PrintWorkers(std::ostream& out, const text::Style& style,
-                  const std::vector<WorkerStatus>& workers) {
+                  const std::vector<WorkerStatus>& workers, bool each) {
+  if (!each && workers.size() > kMostSingleWorkers) {
+    PrintWorkerGroups(out, style, workers);
+    PrintConnections(out, style, workers);
+    return;
+  }
   using Align = text::Table::Align;
   text::Table table({{"RANK", Align::kRight},
                      {"STATE"},

@@ -25,8 +25,9 @@ std::vector<std::string> EndedWork(const ClusterStatus& status);
 
 void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint);
+// Of many (kMostSingleWorkers), those that do the same are a line; with `each`, every one has one.
 void PrintWorkers(std::ostream& out, const text::Style& style,
-                  const std::vector<WorkerStatus>& workers);
+                  const std::vector<WorkerStatus>& workers, bool each = false);
 void PrintSessions(std::ostream& out, const text::Style& style,
                    const std::vector<SessionStatus>& sessions);
 

@@ -7,6 +7,8 @@
 #include "runtime/base/host_identity.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
+#include "tools/cli/stack_text.h"
+#include "tools/cli/worker_groups.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -16,31 +18,20 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
   return status.workers.at(static_cast<size_t>(rank));
 }
 
-// "rank 3 (node7:4711)", "ranks 0-63 (node7, node8)"
-std::string Label(const ClusterStatus& status, const std::vector<Rank>& ranks) {
-  const WorkerStatus& first = Find(status, ranks.front());
-  if (ranks.size() == 1) {
-    return ListRanks(ranks) + " (" + ProcessLabel(first.host, first.pid) + ")";
-  }
-  std::vector<std::string> hosts;
-  for (const Rank rank : ranks) hosts.push_back(Find(status, rank).host);
-  std::sort(hosts.begin(), hosts.end());
-  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  constexpr size_t kMostHosts = 4;
-  std::string names;
-  for (size_t i = 0; i < hosts.size() && i < kMostHosts; ++i) {
-    names += (i == 0 ? "" : ", ") + hosts[i];
-  }
-  if (hosts.size() > kMostHosts) {
-    names += " and " + std::to_string(hosts.size() - kMostHosts) + " more hosts";
-  }
-  return ListRanks(ranks) + " (" + names + ")";
+std::vector<const WorkerStatus*> WorkersOf(const ClusterStatus& status,
+                                          const std::vector<Rank>& ranks) {
+  std::vector<const WorkerStatus*> workers;
+  for (const Rank rank : ranks) workers.push_back(&Find(status, rank));
+  return workers;
 }
 
-bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b) {
-  return a.activity.kind == b.activity.kind && a.activity.session == b.activity.session &&
-         a.activity.command == b.activity.command && a.activity.what == b.activity.what &&
-         a.activity.place == b.activity.place && a.stack == b.stack && a.no_stack == b.no_stack;
+// "rank 3 (node7:4711)", "ranks 0-63 (node7, node8)"
+std::string Label(const std::vector<const WorkerStatus*>& workers, const std::vector<Rank>& ranks) {
+  constexpr size_t kMostHosts = 4;
+  const WorkerStatus& first = *workers.front();
+  const std::string where =
+      ranks.size() == 1 ? ProcessLabel(first.host, first.pid) : HostsOf(workers, kMostHosts);
+  return ListRanks(ranks) + " (" + where + ")";
 }
 
 // Blockers of which there is the same to say.
@@ -49,29 +40,20 @@ struct BlockerGroup {
   std::vector<Rank> ranks;
 };
 
-// Why it is lost; of several, without what tells one from the other.
-std::string LostBecause(const WorkerStatus& worker, bool is_one) {
-  const std::string its_process = "its process " + std::to_string(worker.pid);
-  std::string reason = worker.reason;
-  if (!is_one && reason.starts_with(its_process)) {
-    reason.replace(0, its_process.size(), "each process");
-  }
-  return reason;
-}
-
 bool IsSame(const ClusterStatus& status, const Blocker& a, const Blocker& b) {
   const WorkerStatus& x = Find(status, a.rank);
   const WorkerStatus& y = Find(status, b.rank);
-  return a.kind == b.kind && a.stuck == b.stuck && a.waiting == b.waiting &&
-         LostBecause(x, false) == LostBecause(y, false) && IsSameWork(x, y);
+  return a.kind == b.kind && a.stuck == b.stuck && IsSameLoss(x, y) && IsSameWork(x, y) &&
+         a.waiting == b.waiting;
 }
 
 // In the order of the diagnosis.
-std::vector<BlockerGroup> Group(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+std::vector<BlockerGroup> Group(const ClusterStatus& status, const StallDiagnosis& diagnosis,
+                                bool each) {
   std::vector<BlockerGroup> groups;
   for (const Blocker& blocker : diagnosis.blockers) {
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const BlockerGroup& group) {
-      return IsSame(status, *group.blocker, blocker);
+      return !each && IsSame(status, *group.blocker, blocker);
     });
     if (found == groups.end()) {
       groups.push_back({&blocker, {blocker.rank}});
@@ -86,11 +68,11 @@ std::vector<BlockerGroup> Group(const ClusterStatus& status, const StallDiagnosi
 }
 
 std::vector<std::vector<Rank>> GroupTogether(const ClusterStatus& status,
-                                             const std::vector<Rank>& ranks) {
+                                             const std::vector<Rank>& ranks, bool each) {
   std::vector<std::vector<Rank>> groups;
   for (const Rank rank : ranks) {
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return IsSameWork(Find(status, group.front()), Find(status, rank));
+      return !each && IsSameWork(Find(status, group.front()), Find(status, rank));
     });
     if (found == groups.end()) {
       groups.push_back({rank});
@@ -112,8 +94,10 @@ std::string DescribeHistory(const Blocker& blocker, const WorkerStatus& worker) 
 }
 
 // What is the matter with blockers, after their name.
-std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker, bool is_one) {
-  const std::string doing = worker.activity.Describe();
+std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker,
+                            const std::vector<const WorkerStatus*>& workers) {
+  const bool is_one = workers.size() == 1;
+  const std::string doing = DescribeWork(workers);
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
   const std::string last_seen =
       is_one ? "; it was last seen executing " : "; they were last seen executing ";
@@ -159,16 +143,6 @@ const char* Name(Blocker::Kind kind) {
   return "";
 }
 
-void PrintStack(std::ostream& out, const text::Style& style, const WorkerStatus& worker) {
-  if (!worker.no_stack.empty()) {
-    out << style.Paint(text::Tint::kDim, "  stack    ") << worker.no_stack << '\n';
-  }
-  for (size_t i = 0; i < worker.stack.size(); ++i) {
-    out << style.Paint(text::Tint::kDim, i == 0 ? "  stack    " : "           ") << worker.stack[i]
-        << '\n';
-  }
-}
-
 Json ActivityToJson(const WorkerActivity& activity) {
   if (activity.kind == WorkerActivity::Kind::kNone) return {};
   return {{"collective", activity.kind == WorkerActivity::Kind::kCollective},
@@ -182,16 +156,17 @@ Json ActivityToJson(const WorkerActivity& activity) {
 }  // namespace
 
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
-                    const StallDiagnosis& diagnosis) {
+                    const StallDiagnosis& diagnosis, bool each) {
   out << style.Paint(text::Tint::kBold, diagnosis.summary) << '\n';
   bool replacing_is_told = false;
-  for (const BlockerGroup& group : Group(status, diagnosis)) {
+  for (const BlockerGroup& group : Group(status, diagnosis, each)) {
     const Blocker& blocker = *group.blocker;
     const WorkerStatus& worker = Find(status, blocker.rank);
+    const std::vector<const WorkerStatus*> workers = WorkersOf(status, group.ranks);
     const bool grave = blocker.stuck || blocker.kind != Blocker::Kind::kBusy;
     out << '\n'
-        << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(status, group.ranks))
-        << ' ' << DescribeBlocker(blocker, worker, group.ranks.size() == 1) << '\n';
+        << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(workers, group.ranks))
+        << ' ' << DescribeBlocker(blocker, worker, workers) << '\n';
     if (!blocker.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, blocker.waiting.front()).activity;
       out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanks(blocker.waiting) << " in "
@@ -207,14 +182,14 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
     if (!advice.empty()) {
       out << style.Paint(text::Tint::kDim, "  to do    ") << text::Printable(advice) << '\n';
     }
-    PrintStack(out, style, worker);
+    PrintStacks(out, style, workers);
   }
-  for (const std::vector<Rank>& ranks : GroupTogether(status, diagnosis.together)) {
-    const WorkerStatus& worker = Find(status, ranks.front());
+  for (const std::vector<Rank>& ranks : GroupTogether(status, diagnosis.together, each)) {
+    const std::vector<const WorkerStatus*> workers = WorkersOf(status, ranks);
     out << '\n'
-        << Label(status, ranks) << (ranks.size() == 1 ? " executes " : " execute ")
-        << worker.activity.Describe() << '\n';
-    PrintStack(out, style, worker);
+        << Label(workers, ranks) << (ranks.size() == 1 ? " executes " : " execute ")
+        << DescribeWork(workers) << '\n';
+    PrintStacks(out, style, workers);
   }
   for (const SessionStatus& session : status.sessions) {
     if (session.error.empty()) continue;

@@ -9,8 +9,10 @@
 
 namespace lockstep::cli {
 
+// Ranks that do the same are one entry, with the stacks that most of them have; with `each`, every
+// rank has an entry of its own.
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
-                    const StallDiagnosis& diagnosis);
+                    const StallDiagnosis& diagnosis, bool each = false);
 Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosis);
 
 }  // namespace lockstep::cli

@@ -13,13 +13,6 @@ namespace {
 // Names the exchange in which ranks tell what they mapped. Every other key is a hash.
 constexpr uint64_t kMappedKey = 0;
 
-// "1101 2 it is gone": who is reached, an example of who is not, and why.
-std::string ToText(const MappedRanks& mapped) {
-  std::string text;
-  for (const bool reached : mapped.ranks) text += reached ? '1' : '0';
-  return text + ' ' + std::to_string(mapped.example) + ' ' + mapped.why;
-}
-
 // None: the text makes no sense.
 std::optional<MappedRanks> FromText(const std::string& text, size_t size) {
   std::istringstream in(text);
@@ -33,6 +26,13 @@ std::optional<MappedRanks> FromText(const std::string& text, size_t size) {
 }
 
 }  // namespace
+
+// "1101 2 it is gone": who is reached, an example of who is not, and why.
+std::string ToText(const MappedRanks& mapped) {
+  std::string text;
+  for (const bool reached : mapped.ranks) text += reached ? '1' : '0';
+  return text + ' ' + std::to_string(mapped.example) + ' ' + mapped.why;
+}
 
 const std::vector<Rank>& Topology::NodeOf(Rank rank) const {
   return *std::find_if(nodes.begin(), nodes.end(), [&](const std::vector<Rank>& node) {

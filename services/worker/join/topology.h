@@ -20,6 +20,9 @@ struct MappedRanks {
   std::string why;
 };
 
+// As ranks tell it each other.
+std::string ToText(const MappedRanks& mapped);
+
 struct Topology {
   // Ranks that all map each other's arenas, in rank order; nodes by their first rank.
   std::vector<std::vector<Rank>> nodes;

@@ -31,6 +31,7 @@ struct TopCommand {
   TargetOptions target;
   double interval_seconds = 2;
   bool once = false;
+  bool all = false;
   OutputFormat format = OutputFormat::kTable;
 
   std::chrono::milliseconds interval() const {
@@ -60,6 +61,7 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
     return OkStatus();
   }
   TopWindow whole;
+  whole.each = command.all;
   for (const std::string& line : RenderTop(view, text::Style::For(STDOUT_FILENO), whole)) {
     std::cout << line << '\n';
   }
@@ -83,6 +85,7 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
   const text::Style style = text::Style::For(STDOUT_FILENO);
   TopView view{last.status, RatesBetween(last, last), ""};
   TopWindow window;
+  window.each = command.all;
   Sampler sampler(controller, command.target.timeout());
   Deadline next = Deadline::After(command.interval());
   while (true) {
@@ -90,7 +93,8 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
     window.height = (*screen)->height();
     (*screen)->Draw(RenderTop(view, style, window));
     const Deadline look = sampler.is_busy() ? Deadline::After(kTopPollInterval) : next;
-    switch ((*screen)->Wait(interrupt.fd(), look)) {
+    const Screen::Event event = (*screen)->Wait(interrupt.fd(), look);
+    switch (event) {
       case Screen::Event::kInterrupt:
         interrupt.Take();
         return OkStatus();
@@ -107,6 +111,10 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
         continue;
       case Screen::Event::kPageDown:
         window.first += window.height / 2;
+        continue;
+      case Screen::Event::kAll:
+      case Screen::Event::kGroups:
+        window.each = event == Screen::Event::kAll;
         continue;
       case Screen::Event::kResize:
         continue;
@@ -145,13 +153,16 @@ void AddTop(Command lockstep) {
       .ShowDefault();
   Option once = command.AddFlag("--once", options->once,
                                 "look twice and print the difference, as plain text");
+  command.AddFlag("-a,--all", options->all,
+                  "a line for each worker; of more than 16, those that do the\n"
+                  "same share one without it");
   AddOutputOption(command, options->format);
   command.Get("--output").Needs(once);
   command.Examples(
       "  lockstep top\n"
       "  lockstep top --once --interval 1\n"
       "  lockstep top --once --output json | jq '.workers[] | select(.last_share > 0.5)'\n\n"
-      "q ends it, arrows scroll. For each worker, over the last interval: commands finished "
+      "q ends it, arrows scroll, a and g show all workers or groups of them. For each worker, over the last interval: commands finished "
       "(CMD/S),\n"
       "batches in its QUEUE, MOVED by collectives over its bus (nccl-tests' bus bytes; each\n"
       "counts when it ends), BUSY the share of the time in collectives, waiting included, LAST\n"

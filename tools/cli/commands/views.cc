@@ -25,6 +25,7 @@ struct ViewOptions {
   TargetOptions target;
   OutputFormat format = OutputFormat::kTable;
   bool exit_code = false;  // --exit-code: of those that have it
+  bool all = false;        // --all: the same
 };
 
 // Prints the answer as JSON, or calls `print` with the style of standard output.
@@ -82,7 +83,7 @@ Status ShowStatus(const ViewOptions& options) {
                                 [&](const text::Style& style) {
                                   PrintCluster(std::cout, style, status, controller.endpoint);
                                   std::cout << '\n';
-                                  PrintWorkers(std::cout, style, status.workers);
+                                  PrintWorkers(std::cout, style, status.workers, options.all);
                                   if (status.sessions.empty()) return;
                                   std::cout << '\n';
                                   PrintSessions(std::cout, style, status.sessions);
@@ -94,7 +95,9 @@ Status ShowWorkers(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, options.target));
   return Show(options.format, WorkersToJson(status.workers),
-              [&](const text::Style& style) { PrintWorkers(std::cout, style, status.workers); });
+              [&](const text::Style& style) {
+                PrintWorkers(std::cout, style, status.workers, options.all);
+              });
 }
 
 Status ShowWhy(const ViewOptions& options) {
@@ -103,7 +106,9 @@ Status ShowWhy(const ViewOptions& options) {
   const StallDiagnosis diagnosis = DiagnoseStall(status);
   LOCKSTEP_RETURN_IF_ERROR(
       Show(options.format, DiagnosisToJson(status, diagnosis),
-           [&](const text::Style& style) { PrintDiagnosis(std::cout, style, status, diagnosis); }));
+           [&](const text::Style& style) {
+             PrintDiagnosis(std::cout, style, status, diagnosis, options.all);
+           }));
   return InOrder(options, TroubleOf(status, diagnosis));
 }
 
@@ -161,15 +166,23 @@ Status ShowRegisters(const RegistersOptions& options) {
               [&](const text::Style& style) { PrintRegisters(std::cout, style, ranks); });
 }
 
-// A command without options of its own but --exit-code, if `exit_code_doc` is not null.
+constexpr char kEachWorker[] = "a line for each worker; of more than 16, those that do the\nsame share one without it";
+
+// What a view has besides the options that all have; null: it has not.
+struct ViewFlags {
+  const char* all_doc = nullptr;        // of --all
+  const char* exit_code_doc = nullptr;  // of --exit-code
+};
+
 Command AddView(Command lockstep, const char* name, const char* doc, const char* examples,
-                Status (*show)(const ViewOptions&), const char* exit_code_doc = nullptr) {
+                Status (*show)(const ViewOptions&), const ViewFlags& flags = {}) {
   Command command = lockstep.AddCommand(name, doc);
   auto options = std::make_shared<ViewOptions>();
   AddTargetOptions(command, options->target);
   AddOutputOption(command, options->format);
-  if (exit_code_doc != nullptr) {
-    command.AddFlag("--exit-code", options->exit_code, exit_code_doc);
+  if (flags.all_doc != nullptr) command.AddFlag("-a,--all", options->all, flags.all_doc);
+  if (flags.exit_code_doc != nullptr) {
+    command.AddFlag("--exit-code", options->exit_code, flags.exit_code_doc);
   }
   command.Examples(examples);
   command.Do([options, show] { return show(*options); });
@@ -185,8 +198,9 @@ void AddStatus(Command lockstep) {
           "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n"
           "  lockstep status --exit-code > /dev/null || echo 'look at it'\n",
           ShowStatus,
-          "exit with 5 unless all workers are ready, none is stuck, and no\n"
-          "session has failed");
+          {kEachWorker,
+           "exit with 5 unless all workers are ready, none is stuck, and no\n"
+           "session has failed"});
 }
 
 void AddWorkers(Command lockstep) {
@@ -195,7 +209,7 @@ void AddWorkers(Command lockstep) {
           "  lockstep workers --output json | jq '.[] | select(.state != \"ready\")'\n\n"
           "Counters since a worker's start: RECEIVED batches, LAUNCHED and COMPLETED commands.\n"
           "LAUNCHED ahead of COMPLETED for long means that a command does not end.\n",
-          ShowWorkers);
+          ShowWorkers, {kEachWorker});
 }
 
 void AddWhy(Command lockstep) {
@@ -207,8 +221,9 @@ void AddWhy(Command lockstep) {
       "Asks every worker what it is doing at this moment, and for the stack of the thread that\n"
       "does it (which is interrupted by a signal for that). Tells who holds the others up.\n",
       ShowWhy,
-      "exit with 5 if a rank is stuck, behind, silent or lost, or a session\n"
-      "has failed");
+      {"an entry for each rank, with its whole stack",
+       "exit with 5 if a rank is stuck, behind, silent or lost, or a session\n"
+       "has failed"});
 }
 
 void AddSessions(Command lockstep) {

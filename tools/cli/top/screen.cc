@@ -123,6 +123,8 @@ Screen::Event Screen::ReadKey() {
   if (keys == "\033[B" || keys == "\033OB" || keys == "j") return Event::kDown;
   if (keys == "\033[5~") return Event::kPageUp;
   if (keys == "\033[6~" || keys == " ") return Event::kPageDown;
+  if (keys == "a") return Event::kAll;
+  if (keys == "g") return Event::kGroups;
   if (keys.find_first_of("qQ\004") != std::string_view::npos) return Event::kQuit;
   return Event::kTime;
 }

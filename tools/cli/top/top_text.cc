@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/cli/cluster_text.h"
+#include "tools/cli/worker_groups.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"
@@ -108,7 +110,86 @@ std::vector<std::string> Header(const TopView& view, const text::Style& style, i
   return lines;
 }
 
-text::FittedTable Workers(const TopView& view) {
+// The ranks that come last to collectives much more often than others: by place.
+std::vector<bool> FindLate(const ClusterRates& rates) {
+  constexpr double kOften = 0.1;
+  constexpr double kTimesTheMean = 4;
+  double mean = 0;
+  for (const WorkerRates& worker : rates.workers) {
+    mean += worker.last_share / static_cast<double>(rates.workers.size());
+  }
+  std::vector<bool> late;
+  for (const WorkerRates& worker : rates.workers) {
+    late.push_back(worker.last_share > std::max(kOften, kTimesTheMean * mean));
+  }
+  return late;
+}
+
+// What a line shows of several workers: of rates and of what they hold the median, of what is
+// better small the most.
+struct GroupNumbers {
+  std::chrono::milliseconds heartbeat_age{0};
+  uint64_t registers = 0;
+  uint64_t tensor_bytes = 0;
+  WorkerRates rates;
+};
+
+template <typename Number, typename Of>
+Number MedianOf(const WorkerGroup& group, Of&& of) {
+  std::vector<Number> numbers;
+  for (const WorkerStatus* worker : group.workers) numbers.push_back(of(*worker));
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+template <typename Number, typename Of>
+Number MostOf(const WorkerGroup& group, Of&& of) {
+  Number most{};
+  for (const WorkerStatus* worker : group.workers) most = std::max<Number>(most, of(*worker));
+  return most;
+}
+
+GroupNumbers NumbersOf(const TopView& view, const WorkerGroup& group) {
+  const auto rates_of = [&](const WorkerStatus& worker) -> const WorkerRates& {
+    return view.rates.workers[static_cast<size_t>(&worker - view.status.workers.data())];
+  };
+  const auto median_rate = [&](double WorkerRates::*rate) {
+    return MedianOf<double>(group, [&](const WorkerStatus& w) { return rates_of(w).*rate; });
+  };
+  GroupNumbers numbers;
+  numbers.heartbeat_age = MostOf<std::chrono::milliseconds>(
+      group, [](const WorkerStatus& worker) { return worker.heartbeat_age; });
+  numbers.registers = MedianOf<uint64_t>(
+      group, [](const WorkerStatus& worker) { return worker.activity.registers; });
+  numbers.tensor_bytes = MedianOf<uint64_t>(
+      group, [](const WorkerStatus& worker) { return worker.activity.tensor_bytes; });
+  numbers.rates.commands = median_rate(&WorkerRates::commands);
+  numbers.rates.collectives = median_rate(&WorkerRates::collectives);
+  numbers.rates.bus_bytes = median_rate(&WorkerRates::bus_bytes);
+  numbers.rates.collective_share = median_rate(&WorkerRates::collective_share);
+  numbers.rates.waiting_batches =
+      MostOf<uint64_t>(group, [&](const WorkerStatus& w) { return rates_of(w).waiting_batches; });
+  numbers.rates.last_share =
+      MostOf<double>(group, [&](const WorkerStatus& w) { return rates_of(w).last_share; });
+  numbers.rates.late =
+      MostOf<std::chrono::nanoseconds>(group, [&](const WorkerStatus& w) { return rates_of(w).late; });
+  return numbers;
+}
+
+// The lines of the table of workers, in its order.
+std::vector<WorkerGroup> LinesOf(const TopView& view, const TopWindow& window) {
+  if (!window.each && view.status.workers.size() > kMostSingleWorkers) {
+    return GroupWorkers(view.status.workers, FindLate(view.rates));
+  }
+  std::vector<WorkerGroup> lines;
+  for (const WorkerStatus& worker : view.status.workers) lines.push_back({{&worker}});
+  return lines;
+}
+
+text::FittedTable Workers(const TopView& view, const std::vector<WorkerGroup>& lines) {
+  constexpr int kMostRanksWidth = 24;
+  constexpr size_t kMostHosts = 1;
   // The numbers say which columns are given up first where not all fit.
   text::FittedTable table({{"RANK", Align::kRight, 100},
                            {"STATE", Align::kLeft, 90},
@@ -125,32 +206,33 @@ text::FittedTable Workers(const TopView& view) {
                            {"LATE", Align::kRight, 40},
                            {"DOING", Align::kLeft, 100}});
   const bool has_rates = view.rates.seconds > 0;
-  for (size_t i = 0; i < view.status.workers.size(); ++i) {
-    const WorkerStatus& worker = view.status.workers[i];
-    const WorkerRates& rates = view.rates.workers[i];
+  for (const WorkerGroup& group : lines) {
+    const WorkerStatus& worker = group.longest();
+    const GroupNumbers numbers = NumbersOf(view, group);
+    const WorkerRates& rates = numbers.rates;
     const bool is_ready = worker.state == WorkerState::kReady;
     const auto rate = [&](const std::string& text) -> std::string {
       return is_ready && has_rates ? text : "";
     };
     const bool compared = view.rates.compared > 0;
+    const std::string reason = LostBecause(worker, group.size() == 1);
     table.AddRow(
-        {std::to_string(worker.rank),
+        {text::Shorten(RankRanges(group.ranks()), kMostRanksWidth),
          StateCell(worker),
-         worker.host,
-         is_ready ? RoundedDuration(worker.heartbeat_age) : "",
+         HostsOf(group.workers, kMostHosts),
+         is_ready ? RoundedDuration(numbers.heartbeat_age) : "",
          rate(Rate(rates.commands)),
          is_ready ? text::FormatCount(rates.waiting_batches) : "",
-         is_ready ? text::FormatCount(worker.activity.registers) : "",
-         is_ready ? RoundedSize(worker.activity.tensor_bytes) : "",
+         is_ready ? text::FormatCount(numbers.registers) : "",
+         is_ready ? RoundedSize(numbers.tensor_bytes) : "",
          rate(Rate(rates.collectives)),
          rate(ByteRate(rates.bus_bytes)),
          rate(Percent(rates.collective_share)),
          rate(compared ? Percent(rates.last_share) : "-"),
          rate(rates.late.count() > 0 ? ShortTime(rates.late) : "-"),
-         {worker.reason.empty() ? is_ready ? Doing(worker.activity) : worker.connection
-                                : worker.reason,
+         {reason.empty() ? is_ready ? Doing(worker.activity) : worker.connection : reason,
           worker.stuck                                                      ? text::Tint::kYellow
-          : !worker.reason.empty()                                          ? text::Tint::kRed
+          : !reason.empty()                                                 ? text::Tint::kRed
           : is_ready && worker.activity.kind == WorkerActivity::Kind::kNone ? text::Tint::kDim
                                                                             : text::Tint::kPlain}});
   }
@@ -196,7 +278,9 @@ std::pair<int, int> Share(int room, int workers, int sessions) {
 
 std::vector<std::string> RenderTop(const TopView& view, const text::Style& style,
                                    TopWindow& window) {
-  const auto workers = static_cast<int>(view.status.workers.size());
+  const std::vector<WorkerGroup> groups = LinesOf(view, window);
+  const bool each = groups.size() == view.status.workers.size();
+  const auto workers = static_cast<int>(groups.size());
   const auto sessions = static_cast<int>(view.status.sessions.size());
   std::vector<std::string> lines = Header(view, style, window.width);
   const auto append = [&](std::vector<std::string> more) {
@@ -211,15 +295,16 @@ std::vector<std::string> RenderTop(const TopView& view, const text::Style& style
     std::tie(shown_workers, shown_sessions) = Share(window.height - others, workers, sessions);
   }
   window.first = std::clamp(window.first, 0, std::max(0, workers - shown_workers));
-  append(Workers(view).Render(style, window.width, window.first, shown_workers));
+  append(Workers(view, groups).Render(style, window.width, window.first, shown_workers));
   if (sessions > 0) {
     lines.emplace_back();
     append(Sessions(view).Render(style, window.width, 0, shown_sessions));
   }
   if (window.height == 0) return lines;
   std::string last = "q quit";
+  if (view.status.workers.size() > kMostSingleWorkers) last += each ? "  g groups" : "  a all";
   if (shown_workers < workers) {
-    last += "  ↑↓ ranks " + std::to_string(window.first) + "-" +
+    last += std::string("  ↑↓ ") + (each ? "ranks " : "groups ") + std::to_string(window.first) + "-" +
             std::to_string(window.first + shown_workers - 1) + " of " + std::to_string(workers);
   }
   if (shown_sessions < sessions) {

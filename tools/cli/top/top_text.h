@@ -20,7 +20,10 @@ struct TopView {
 struct TopWindow {
   int width = 0;   // columns; 0: as many as it takes
   int height = 0;  // lines; 0: as many as it takes, and no last line about keys
-  int first = 0;   // workers above the first that is shown
+  int first = 0;   // workers, or groups of them, above the first that is shown
+  // Every worker has a line; else, where there are many (kMostSingleWorkers), a group of those that
+  // do the same.
+  bool each = false;
 };
 
 // At most `height` lines of at most `width` characters. Columns that do not fit are left out, the

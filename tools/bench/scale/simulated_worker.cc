@@ -1,0 +1,262 @@
+#include "tools/bench/scale/simulated_worker.h"
+
+#include <unistd.h>
+
+#include <utility>
+#include <variant>
+
+#include "runtime/base/host_identity.h"
+#include "runtime/base/version.h"
+#include "runtime/control/batch.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/join/join.h"
+#include "services/worker/join/topology.h"
+
+namespace lockstep::bench {
+namespace {
+
+// As real workers say things again (services/worker/join).
+constexpr std::chrono::milliseconds kSayAgain{500};
+// Which memory each maps, whether all are prepared, whether all are connected: the exchanges of
+// ranks that share memory (services/worker/backends.cc).
+constexpr int kExchanges = 3;
+
+template <typename Fill>
+control::Frame WorkerFrame(Fill&& fill) {
+  return control::EncodeMessage<wire::WorkerMessage>(std::forward<Fill>(fill));
+}
+
+template <typename Fill>
+control::Frame LivenessFrame(Fill&& fill) {
+  return control::EncodeMessage<wire::LivenessMessage>(std::forward<Fill>(fill));
+}
+
+// Takes in all that has come. What is sent meanwhile may hide what comes, so it looks again.
+template <typename Take>
+Status Drain(control::ClientChannel& channel, Take&& take) {
+  control::Message message;
+  do {
+    while (channel.Receive(&message)) LOCKSTEP_RETURN_IF_ERROR(take(message));
+  } while (!channel.drained());
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<SimulatedWorker>> SimulatedWorker::Start(
+    std::shared_ptr<control::ZmqContext> context, const Options& options) {
+  std::unique_ptr<SimulatedWorker> worker(new SimulatedWorker(std::move(context), options));
+  LOCKSTEP_ASSIGN_OR_RETURN(worker->commands_,
+                            control::ZmqConnect(worker->context_, options.endpoint));
+  return worker;
+}
+
+Status SimulatedWorker::Go(Clock::time_point now) {
+  if (now >= next_) {
+    if (!is_welcome_) {
+      LOCKSTEP_RETURN_IF_ERROR(SayHello());
+    } else {
+      LOCKSTEP_RETURN_IF_ERROR(SayHeartbeat());
+      if (exchanges_left_ > 0) LOCKSTEP_RETURN_IF_ERROR(SayOffer());
+    }
+    next_ = now + (is_welcome_ ? membership_.heartbeat_interval : kSayAgain);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Drain(
+      *commands_, [this](const control::Message& message) { return TakeCommand(message); }));
+  if (liveness_ == nullptr) return OkStatus();
+  return Drain(*liveness_, [this](const control::Message& message) {
+    if (message.empty()) return OkStatus();
+    return control::DecodeMessage<wire::LivenessMessage>(
+        message[0],
+        [this](wire::LivenessMessage::Reader reader) { return TakeLiveness(reader); });
+  });
+}
+
+Status SimulatedWorker::SayHello() {
+  const std::string name = options_.cluster + "-" + std::to_string(options_.rank);
+  return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
+    auto hello = message.initHello();
+    hello.setMinVersion(kOldestProtocolVersion);
+    hello.setMaxVersion(kProtocolVersion);
+    hello.setBuild(kBuildVersion);
+    hello.setCluster(options_.cluster);
+    hello.setRank(options_.rank);
+    auto host = hello.initHost();
+    host.setName(ThisHost().name);
+    host.setId(ThisHost().id);
+    hello.setPid(getpid());
+    hello.setDevice("cpu:0");
+    // As long as real ones; there is no such memory, and nothing listens there.
+    hello.setSegment("simulated-arena-" + name);
+    hello.setBulkEndpoint("inproc://simulated-bulk-" + name);
+  })});
+}
+
+Status SimulatedWorker::SayHeartbeat() {
+  return liveness_->Send({LivenessFrame([&](wire::LivenessMessage::Builder message) {
+    auto heartbeat = message.initHeartbeat();
+    heartbeat.setRank(membership_.rank);
+    heartbeat.setController(membership_.controller.value);
+    heartbeat.setWatch(membership_.watch);
+    control::WriteActivity(activity_, heartbeat.initActivity());
+  })});
+}
+
+Status SimulatedWorker::SayOffer() {
+  const auto size = static_cast<size_t>(membership_.world_size());
+  worker::MappedRanks mapped;
+  mapped.ranks.assign(size, true);
+  const bool is_first = exchanges_left_ == kExchanges;
+  const std::string offer = is_first ? worker::ToText(mapped) : "";
+  return liveness_->Send({LivenessFrame([&](wire::LivenessMessage::Builder message) {
+    auto exchange = message.initExchange();
+    exchange.setRank(membership_.rank);
+    exchange.setController(membership_.controller.value);
+    exchange.setWatch(membership_.watch);
+    exchange.setEpoch(membership_.epoch.value);
+    exchange.setNumber(exchange_);
+    exchange.setKey(static_cast<uint64_t>(exchanges_left_));
+    auto members = exchange.initMembers(static_cast<unsigned>(size));
+    for (unsigned i = 0; i < members.size(); ++i) members.set(i, static_cast<Rank>(i));
+    exchange.initOffers(1).set(
+        0, {reinterpret_cast<const capnp::byte*>(offer.data()), offer.size()});
+  })});
+}
+
+Status SimulatedWorker::TakeCommand(const control::Message& message) {
+  LOCKSTEP_ASSIGN_OR_RETURN(worker::Envelope envelope, worker::ReadEnvelope(message));
+  if (const auto* refused = std::get_if<worker::Envelope::Refused>(&envelope.content)) {
+    return refused->why;
+  }
+  if (const auto* unreached = std::get_if<worker::Envelope::OutOfReach>(&envelope.content)) {
+    return Unavailable(unreached->why);
+  }
+  if (auto* membership = std::get_if<worker::Membership>(&envelope.content)) {
+    return Enter(std::move(*membership));
+  }
+  if (const auto* batch = std::get_if<worker::BatchContext>(&envelope.content)) {
+    return TakeBatch(*batch, envelope.sequence, message[1]);
+  }
+  return OkStatus();  // it waits, or the controller stops
+}
+
+Status SimulatedWorker::Enter(worker::Membership membership) {
+  if (liveness_ == nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(liveness_,
+                              control::ZmqConnect(context_, membership.liveness_endpoint));
+  }
+  membership_ = std::move(membership);
+  last_sequence_ = membership_.sequence;
+  is_welcome_ = true;
+  is_ready_ = false;
+  exchanges_left_ = kExchanges;
+  ++exchange_;
+  LOCKSTEP_RETURN_IF_ERROR(SayHeartbeat());
+  LOCKSTEP_RETURN_IF_ERROR(SayOffer());
+  next_ = Clock::now() + membership_.heartbeat_interval;
+  return OkStatus();
+}
+
+Status SimulatedWorker::TakeBatch(const worker::BatchContext& batch, uint64_t sequence,
+                                  const control::Frame& body) {
+  if (sequence != last_sequence_ + 1) {
+    return Internal("rank ", options_.rank, " took batch ", sequence, " after batch ",
+                    last_sequence_);
+  }
+  last_sequence_ = activity_.received = sequence;
+  bool asks = false;
+  Status answer;
+  control::BatchReader reader(body);
+  while (!reader.AtEnd()) {
+    LOCKSTEP_RETURN_IF_ERROR(reader.Next([&](wire::Command::Reader command) {
+      ++activity_.launched;
+      ++activity_.completed;
+      const bool is_mine = command.getOnlyRank() < 0 || command.getOnlyRank() == membership_.rank;
+      if (command.isCall()) ++calls_;
+      const bool is_controllers = batch.first_command == 0 && !command.isOpenSession();
+      if (command.isSync() || is_controllers) asks = is_mine;
+      if (command.isFetch() || command.isStore() || command.isLocate() || command.isFindLayout()) {
+        asks = is_mine;
+        answer = Unimplemented("a simulated worker holds nothing");
+      }
+      return OkStatus();
+    }));
+  }
+  if (asks && batch.request != RequestId()) LOCKSTEP_RETURN_IF_ERROR(Reply(batch, answer));
+  if (batch.first_command == 0) return OkStatus();
+  if (session_ != batch.session) {
+    session_ = batch.session;
+    consumed_bytes_ = reported_bytes_ = 0;
+  }
+  consumed_bytes_ += control::FlowCost(body.size());
+  if (consumed_bytes_ - reported_bytes_ < membership_.flow_window_bytes / 8) return OkStatus();
+  reported_bytes_ = consumed_bytes_;
+  return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
+    auto consumed = message.initConsumed();
+    consumed.setSession(session_.value);
+    consumed.setBytes(consumed_bytes_);
+  })});
+}
+
+Status SimulatedWorker::Reply(const worker::BatchContext& batch, const Status& status) {
+  return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
+    auto reply = message.initReply();
+    reply.setSession(batch.session.value);
+    reply.setGeneration(batch.generation.value);
+    reply.setRequest(batch.request.value);
+    if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
+  })});
+}
+
+Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message) {
+  if (message.isDismissed()) {
+    return Aborted("rank ", options_.rank,
+                   " was given up: ", control::ToString(message.getDismissed()));
+  }
+  if (message.isProbe()) {
+    const uint64_t probe = message.getProbe();
+    return liveness_->Send({LivenessFrame([&](wire::LivenessMessage::Builder answer) {
+      auto report = answer.initReport();
+      report.setProbe(probe);
+      report.setRank(membership_.rank);
+      report.setController(membership_.controller.value);
+      report.setWatch(membership_.watch);
+      control::WriteActivity(activity_, report.initActivity());
+    })});
+  }
+  if (message.isAskRegisters()) {
+    const auto question = message.getAskRegisters();
+    if (question.getRank() >= 0 && question.getRank() != membership_.rank) return OkStatus();
+    return liveness_->Send({LivenessFrame([&](wire::LivenessMessage::Builder answer) {
+      auto held = answer.initHeldRegisters();
+      held.setProbe(question.getProbe());
+      held.setRank(membership_.rank);
+      held.setController(membership_.controller.value);
+      held.setWatch(membership_.watch);
+      control::WriteActivity(activity_, held.initActivity());
+    })});
+  }
+  if (message.isExchanged()) {
+    const auto exchanged = message.getExchanged();
+    if (exchanged.getNumber() != exchange_ || exchanges_left_ == 0) return OkStatus();
+    if (exchanged.getMissing().size() > 0) return OkStatus();
+    if (exchanged.getAnswers().size() != static_cast<unsigned>(membership_.world_size())) {
+      return Internal("rank ", options_.rank, " was told the offers of ",
+                      exchanged.getAnswers().size(), " ranks");
+    }
+    if (--exchanges_left_ > 0) {
+      ++exchange_;
+      return SayOffer();
+    }
+    is_ready_ = true;
+    return worker::SendReady(*commands_, membership_, "simulated", "nothing connects the ranks");
+  }
+  return OkStatus();
+}
+
+}  // namespace lockstep::bench

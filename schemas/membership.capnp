@@ -7,10 +7,11 @@ using P = import "plan.capnp";
 using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
-const protocolVersion :UInt32 = 2;
+const protocolVersion :UInt32 = 3;
 # Version of everything in schemas/. Peers name the range they speak in their first message; without
 # a common version the newcomer is refused. Since version 2 every message begins with a tag
-# (protocol.capnp).
+# (protocol.capnp). Since version 3 a welcome, and the answer of an exchange, may have a second frame, which is
+# made once for all workers: workers of older releases are refused.
 
 struct Host {
   name @0 :Text;
@@ -130,6 +131,10 @@ struct Peer {
   # As in Hello.
 }
 
+struct PeerList {
+  peers @0 :List(Peer);
+}
+
 struct Welcome {
   # Sent to every worker when the last one has joined, and again, under a greater epoch (that of the
   # envelope), when a lost one was replaced: the worker gives up all communicators, connects anew with
@@ -140,7 +145,9 @@ struct Welcome {
   rank @1 :Int32;
   # Stable for the worker's lifetime.
   peers @2 :List(Peer);
-  # All workers, in rank order; the world's size is its length.
+  # All workers, in rank order; the world's size is its length. Empty if the message has a second frame, a
+  # PeerList, which has them: it is the same for all workers, so a world of a thousand costs a thousand peers and
+  # not their square.
   livenessEndpoint @3 :Text;
   heartbeatMillis @4 :UInt32;
   # How often to send a Heartbeat.
@@ -400,9 +407,14 @@ struct Exchanged {
   number @0 :UInt64;
   # The worker's.
   answers @1 :List(Data);
-  # What each member has offered to this one; without meaning while a member is missing.
+  # What each member has offered to this one; without meaning while a member is missing. Empty if the message has
+  # a second frame, an OfferList, which has them: where each member has one offer for all, it is the same for all.
   missing @2 :List(Int32);
   # Members that have not offered anything yet.
+}
+
+struct OfferList {
+  offers @0 :List(Data);
 }
 
 struct LivenessMessage {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/operations.h"
 #include "runtime/base/rank_text.h"
@@ -175,14 +177,23 @@ StallDiagnosis DiagnoseStall(const ClusterStatus& status) {
     std::optional<Blocker> blocker = BlockerOf(worker, status);
     if (blocker.has_value()) diagnosis.blockers.push_back(*std::move(blocker));
   }
+  // Of what many do the few that do something else are of interest.
+  std::map<std::pair<uint32_t, std::string>, int> doing;
+  const auto work_of = [&](const Blocker& blocker) -> int& {
+    const WorkerActivity& activity = status.workers[static_cast<size_t>(blocker.rank)].activity;
+    return doing[{activity.session.value, activity.WhatAndPlace()}];
+  };
+  for (const Blocker& blocker : diagnosis.blockers) ++work_of(blocker);
   std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
-                   [](const Blocker& a, const Blocker& b) {
+                   [&](const Blocker& a, const Blocker& b) {
                      const bool a_ended = a.kind == Blocker::Kind::kEnded;
                      if (a_ended != (b.kind == Blocker::Kind::kEnded)) return a_ended;
                      if (a.waiting.size() != b.waiting.size()) {
                        return a.waiting.size() > b.waiting.size();
                      }
-                     return a.kind != b.kind ? a.kind < b.kind : a.stuck && !b.stuck;
+                     if (a.kind != b.kind) return a.kind < b.kind;
+                     if (a.stuck != b.stuck) return a.stuck;
+                     return work_of(a) < work_of(b);
                    });
   if (diagnosis.blockers.empty()) {
     for (const WorkerStatus& worker : status.workers) {

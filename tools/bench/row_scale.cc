@@ -1,8 +1,8 @@
 // What a controller costs, by the number of its workers: `--scale`.
 //
-// The workers are simulated ones of this process (scale/simulated_worker.h), so that the machine has
-// room for a thousand; the controller is a real one, in a process of its own. Processor time and
-// memory are the controller's. Wall times are also those of a thousand workers on one thread.
+// The workers are simulated ones of this process (scale/simulated_worker.h), so that the machine
+// has room for a thousand; the controller is a real one, in a process of its own. Processor time
+// and memory are the controller's. Wall times are also those of a thousand workers on one thread.
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -79,27 +79,11 @@ void Judge(const std::vector<ScalePoint>& points, Line& broadcast, Line& memory,
   join.ours = {many->join_seconds};
 }
 
-}  // namespace
-
-Status MeasureScale(const Settings& settings, Report& report) {
-  Line& broadcast = report.Add({.row = "scale",
-                                .what = "CPU of a broadcast to 1,024 workers, by that to 64",
-                                .unit = "times",
-                                .goal = Goal::ValueAtMost(kGoalBroadcastRatio)});
-  Line& memory = report.Add({.row = "scale",
-                             .what = "memory of the controller of 1,024 workers",
-                             .unit = "MB",
-                             .goal = Goal::ValueAtMost(kGoalMemoryMb)});
-  Line& join = report.Add({.row = "scale",
-                           .what = "1,024 workers join, in any order",
-                           .unit = "s",
-                           .goal = Goal::ValueAtMost(kGoalJoinSeconds)});
-  // Each worker has two sockets here, and each socket two descriptors.
-  RaiseDescriptorLimit();
+// From few workers to many; `points` has those that could be measured.
+Status MeasureAll(const Settings& settings, std::vector<ScalePoint>& points) {
   const int most = settings.most_workers > 0 ? settings.most_workers
                    : settings.quick          ? kMostWorkersInAHurry
                                              : kMostWorkers;
-  std::vector<ScalePoint> points;
   for (int workers = kFewestWorkers; workers <= most; workers *= 2) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     ScaleOptions options;
@@ -117,12 +101,35 @@ Status MeasureScale(const Settings& settings, Report& report) {
     points.push_back(*std::move(point));
     std::cerr << ' ' << workers << std::flush;
   }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status MeasureScale(const Settings& settings, Report& report) {
+  Line& broadcast = report.Add({.row = "scale",
+                                .what = "CPU of a broadcast to 1,024 workers, by that to 64",
+                                .unit = "times",
+                                .goal = Goal::ValueAtMost(kGoalBroadcastRatio)});
+  Line& memory = report.Add({.row = "scale",
+                             .what = "memory of the controller of 1,024 workers",
+                             .unit = "MB",
+                             .goal = Goal::ValueAtMost(kGoalMemoryMb)});
+  Line& join = report.Add({.row = "scale",
+                           .what = "1,024 workers join, in any order",
+                           .unit = "s",
+                           .goal = Goal::ValueAtMost(kGoalJoinSeconds)});
+  // Each worker has two sockets here, and each socket two descriptors.
+  RaiseDescriptorLimit();
+  std::vector<ScalePoint> points;
+  const Status status = MeasureAll(settings, points);
+  // Also of those before one that could not be measured.
   Judge(points, broadcast, memory, join);
   const Growth growth = ToGrowth(points);
   std::cout << '\n';
-  PrintGrowth(std::cout, growth);
-  if (settings.picture.empty()) return OkStatus();
-  return DrawGrowth(growth, settings.picture);
+  if (!points.empty()) PrintGrowth(std::cout, growth);
+  if (!settings.picture.empty() && status.ok()) return DrawGrowth(growth, settings.picture);
+  return status;
 }
 
 }  // namespace lockstep::bench

@@ -228,10 +228,10 @@ void PrintWorkerGroups(std::ostream& out, const text::Style& style,
                   joined ? CounterOf(group, &WorkerActivity::launched) : "",
                   joined ? CounterOf(group, &WorkerActivity::completed) : "",
                   lives ? RoundedDuration(oldest) + " ago" : "",
-                  {has_reason ? LostBecause(longest, is_one) : doing,
-                   has_reason                      ? text::Tint::kRed
-                   : longest.stuck                 ? text::Tint::kYellow
-                                                   : text::Tint::kPlain}});
+                  {has_reason ? LostBecause(longest, is_one) : doing, has_reason ? text::Tint::kRed
+                                                                      : longest.stuck
+                                                                          ? text::Tint::kYellow
+                                                                          : text::Tint::kPlain}});
   }
   const auto count = static_cast<int>(groups.size());
   for (const std::string& line : table.Render(style, style.width(), 0, count)) out << line << '\n';

@@ -19,7 +19,7 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
 }
 
 std::vector<const WorkerStatus*> WorkersOf(const ClusterStatus& status,
-                                          const std::vector<Rank>& ranks) {
+                                           const std::vector<Rank>& ranks) {
   std::vector<const WorkerStatus*> workers;
   for (const Rank rank : ranks) workers.push_back(&Find(status, rank));
   return workers;

@@ -55,8 +55,8 @@ std::vector<bool> FindBehind(const std::vector<WorkerStatus>& workers) {
   std::nth_element(lags.begin(), middle, lags.end());
   const uint64_t usual = kTimesTheMedian * *middle + kUsual;
   for (size_t i = 0; i < workers.size(); ++i) {
-    behind[i] = workers[i].state == WorkerState::kReady &&
-                most - workers[i].activity.received > usual;
+    behind[i] =
+        workers[i].state == WorkerState::kReady && most - workers[i].activity.received > usual;
   }
   return behind;
 }

@@ -53,12 +53,13 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
 }
 
 Status Membership::Check(const Candidate& candidate) const {
-  if (candidate.min_version > kProtocolVersion || candidate.max_version < kOldestProtocolVersion) {
+  if (candidate.min_version > kProtocolVersion ||
+      candidate.max_version < kOldestWorkerProtocolVersion) {
     return FailedPrecondition("worker ", ProcessLabel(candidate.host, candidate.pid), " (Lockstep ",
                               candidate.build, ") speaks protocol versions ", candidate.min_version,
                               " to ", candidate.max_version, ", this controller (Lockstep ",
-                              kBuildVersion, ") ", kOldestProtocolVersion, " to ", kProtocolVersion,
-                              "; install the same release on both");
+                              kBuildVersion, ") ", kOldestWorkerProtocolVersion, " to ",
+                              kProtocolVersion, "; install the same release on both");
   }
   if (!candidate.cluster.empty() && candidate.cluster != cluster_) {
     return FailedPrecondition("this is cluster \"", cluster_, "\", the worker wants to join \"",

@@ -58,7 +58,10 @@ class Outbox {
     SendIfFull();
   }
   void ToWorker(const control::PeerName& worker, control::Frame frame) {
-    Item& item = Add(Item::To::kWorker, {std::move(frame)});
+    ToWorker(worker, control::Message{std::move(frame)});
+  }
+  void ToWorker(const control::PeerName& worker, control::Message message) {
+    Item& item = Add(Item::To::kWorker, std::move(message));
     item.peer.assign(worker);
     SendIfFull();
   }

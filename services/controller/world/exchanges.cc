@@ -48,7 +48,7 @@ std::vector<Exchanges::Answer> Exchanges::Take(Offer offer) {
   // Said again under another name, it would be remembered under both, and never forgotten.
   if (last.meeting.has_value() && *last.meeting != name) return {};
   Meeting& meeting = meetings_.try_emplace(name, offer.members.size()).first->second;
-  Answer answer{offer.rank, offer.number, {}, {}};
+  Answer answer{offer.rank, offer.number, nullptr, {}};
   last.meeting = name;
   meeting[PlaceOf(offer.rank, name.second)] = std::move(offer);
   for (size_t i = 0; i < meeting.size(); ++i) {
@@ -59,13 +59,29 @@ std::vector<Exchanges::Answer> Exchanges::Take(Offer offer) {
   return {std::move(answer)};
 }
 
+std::shared_ptr<const Exchanges::Offered> Exchanges::OfferedTo(const Meeting& meeting, size_t to) {
+  auto offered = std::make_shared<Offered>();
+  for (const auto& from : meeting) {
+    offered->texts.push_back(from->offered[from->offered.size() == 1 ? 0 : to]);
+  }
+  offered->frame = control::EncodeMessage<wire::OfferList>([&](wire::OfferList::Builder list) {
+    auto offers = list.initOffers(static_cast<unsigned>(offered->texts.size()));
+    for (unsigned i = 0; i < offers.size(); ++i) {
+      const std::string& text = offered->texts[i];
+      offers.set(i, {reinterpret_cast<const capnp::byte*>(text.data()), text.size()});
+    }
+  });
+  return offered;
+}
+
 std::vector<Exchanges::Answer> Exchanges::Complete(const Name& name, const Meeting& meeting) {
+  const bool is_same_for_all = std::all_of(
+      meeting.begin(), meeting.end(), [](const auto& from) { return from->offered.size() == 1; });
+  std::shared_ptr<const Offered> offered;
   std::vector<Answer> answers;
   for (size_t to = 0; to < meeting.size(); ++to) {
-    Answer answer{name.second[to], meeting[to]->number, {}, {}};
-    for (const auto& from : meeting) {
-      answer.answers.push_back(from->offered[from->offered.size() == 1 ? 0 : to]);
-    }
+    if (offered == nullptr || !is_same_for_all) offered = OfferedTo(meeting, to);
+    Answer answer{name.second[to], meeting[to]->number, offered, {}};
     Last& last = last_[static_cast<size_t>(answer.to)];
     last.meeting.reset();
     last.answer = answer;
@@ -106,18 +122,16 @@ Exchanges::Offer ReadOffer(wire::Exchange::Reader exchange) {
   return offer;
 }
 
-control::Frame ExchangedFrame(const Exchanges::Answer& answer) {
-  return control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
-    auto exchanged = message.initExchanged();
-    exchanged.setNumber(answer.number);
-    auto missing = exchanged.initMissing(static_cast<unsigned>(answer.missing.size()));
-    for (unsigned i = 0; i < missing.size(); ++i) missing.set(i, answer.missing[i]);
-    auto answers = exchanged.initAnswers(static_cast<unsigned>(answer.answers.size()));
-    for (unsigned i = 0; i < answers.size(); ++i) {
-      const std::string& text = answer.answers[i];
-      answers.set(i, {reinterpret_cast<const capnp::byte*>(text.data()), text.size()});
-    }
-  });
+control::Message ExchangedMessage(const Exchanges::Answer& answer) {
+  control::Message message = {
+      control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder builder) {
+        auto exchanged = builder.initExchanged();
+        exchanged.setNumber(answer.number);
+        auto missing = exchanged.initMissing(static_cast<unsigned>(answer.missing.size()));
+        for (unsigned i = 0; i < missing.size(); ++i) missing.set(i, answer.missing[i]);
+      })};
+  if (answer.offered != nullptr) message.push_back(answer.offered->frame);
+  return message;
 }
 
 }  // namespace lockstep::controller

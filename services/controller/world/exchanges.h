@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,10 +28,16 @@ class Exchanges {
     std::vector<Rank> members;         // empty: it gives up
     std::vector<std::string> offered;  // to each member, or one to all
   };
+  // What members have offered to one of them, or to all alike. As it is sent, too: encoded once.
+  struct Offered {
+    std::vector<std::string> texts;  // by member
+    control::Frame frame;            // an OfferList
+  };
   struct Answer {
     Rank to = 0;
     uint64_t number = 0;
-    std::vector<std::string> answers;
+    // Null while members are missing. Shared by all members that are told the same.
+    std::shared_ptr<const Offered> offered;
     std::vector<Rank> missing;
   };
 
@@ -56,6 +63,7 @@ class Exchanges {
 
   bool MakesSense(const Offer& offer) const;
   void GiveUp(Rank rank);
+  static std::shared_ptr<const Offered> OfferedTo(const Meeting& meeting, size_t to);
   std::vector<Answer> Complete(const Name& name, const Meeting& meeting);
 
   Epoch epoch_;
@@ -64,7 +72,7 @@ class Exchanges {
 };
 
 Exchanges::Offer ReadOffer(wire::Exchange::Reader exchange);
-// A LivenessMessage for the worker.
-control::Frame ExchangedFrame(const Exchanges::Answer& answer);
+// A LivenessMessage for the worker, and what it was offered.
+control::Message ExchangedMessage(const Exchanges::Answer& answer);
 
 }  // namespace lockstep::controller

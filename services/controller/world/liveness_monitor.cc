@@ -10,6 +10,13 @@
 #include "runtime/trace/event.h"
 
 namespace lockstep::controller {
+namespace {
+
+// While heartbeats come without a pause, lost workers are still looked for.
+constexpr std::chrono::milliseconds kFindAtLeastEvery{5};
+
+}  // namespace
+
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
                                  const Options& options, OnLost on_lost, OnReport on_report,
                                  OnHeartbeat on_heartbeat, OnFetched on_fetched)
@@ -129,6 +136,7 @@ void LivenessMonitor::Run() {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   auto next_beacon = Deadline::Clock::now();
+  auto next_find = next_beacon;
   while (!stopping_) {
     std::vector<int> descriptors = {wake_up_.fd()};
     auto next = next_beacon;
@@ -139,7 +147,7 @@ void LivenessMonitor::Run() {
     }
     waiter.Wait(channels, descriptors, Deadline::At(next));
     wake_up_.Clear();
-    ReceiveAll();
+    const bool has_heard = ReceiveAll();
     SendQueued();
     if (greet_ || Deadline::Clock::now() >= next_beacon) {
       greet_ = false;
@@ -151,15 +159,23 @@ void LivenessMonitor::Run() {
       SendBeacon(peers);
       next_beacon = Deadline::Clock::now() + options_.heartbeat_interval;
     }
-    FindLost();
+    // Looking at all workers after each one's heartbeat would take their square. Where nothing was
+    // heard a process has ended, or it is time to look.
+    const auto now = Deadline::Clock::now();
+    if (!has_heard || now >= next_find) {
+      FindLost();
+      next_find = now + kFindAtLeastEvery;
+    }
   }
   SendQueued();
 }
 
-void LivenessMonitor::ReceiveAll() {
+bool LivenessMonitor::ReceiveAll() {
   control::PeerName from;
   control::Message message;
+  bool has_heard = false;
   while (channel_->Receive(&from, &message)) {
+    has_heard = true;
     if (message.empty()) continue;
     const int64_t received = trace::Now();
     if (!control::HasTag(message[0], control::Protocol::kLiveness)) {
@@ -180,6 +196,7 @@ void LivenessMonitor::ReceiveAll() {
           return OkStatus();
         });
   }
+  return has_heard;
 }
 
 void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
@@ -256,7 +273,7 @@ void LivenessMonitor::HandleExchange(const control::PeerName& from,
     }
   }
   for (const auto& [peer, answer] : answers) {
-    (void)channel_->Send({&peer, 1}, {ExchangedFrame(answer)});
+    (void)channel_->Send({&peer, 1}, ExchangedMessage(answer));
   }
 }
 

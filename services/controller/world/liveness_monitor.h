@@ -78,7 +78,8 @@ class LivenessMonitor final : public Liveness {
 
  private:
   void Run();
-  void ReceiveAll();
+  // False: nothing has come.
+  bool ReceiveAll();
   // A Report or HeldRegisters.
   template <typename Reader>
   void HandleReport(Reader report, const control::Frame& frame);

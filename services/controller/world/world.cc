@@ -79,10 +79,18 @@ void World::StartIfComplete() {
   }
   membership_.WelcomeAll();
   for (const Rank rank : newcomers) liveness_.ExpectHeartbeats(rank);
+  const control::Frame peers = EncodePeers();
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
-    outbox_.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
+    outbox_.ToWorker(membership_.member(rank).peer,
+                     control::Message{WelcomeFor(rank, forget), peers});
   }
+}
+
+control::Frame World::EncodePeers() const {
+  return control::EncodeMessage<wire::PeerList>([&](wire::PeerList::Builder list) {
+    WritePeers(list.initPeers(static_cast<unsigned>(membership_.size())), membership_);
+  });
 }
 
 Epoch World::EpochAfterInventories() const {
@@ -132,7 +140,6 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) const {
     auto welcome = envelope.initWelcome();
     welcome.setVersion(kProtocolVersion);
     welcome.setRank(rank);
-    WritePeers(welcome.initPeers(static_cast<unsigned>(membership_.size())), membership_);
     welcome.setLivenessEndpoint(address_.liveness_endpoint);
     welcome.setHeartbeatMillis(static_cast<uint32_t>(tools_.options.heartbeat_interval.count()));
     welcome.setFlowWindowBytes(tools_.options.flow_window_bytes);

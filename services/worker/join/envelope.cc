@@ -39,7 +39,8 @@ Status Read(wire::Envelope::Reader reader, const control::Message& message, Enve
       return OkStatus();
     case wire::Envelope::WELCOME: {
       LOCKSTEP_ASSIGN_OR_RETURN(Membership membership,
-                                ReadWelcome(envelope->epoch, reader.getWelcome()));
+                                ReadWelcome(envelope->epoch, reader.getWelcome(),
+                                            message.size() > 1 ? message[1] : control::Frame()));
       envelope->content = std::move(membership);
       return OkStatus();
     }

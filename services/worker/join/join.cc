@@ -36,7 +36,7 @@ void WriteInventory(const Inventory& inventory, wire::Resume::Builder resume) {
 control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   return control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto hello = message.initHello();
-    hello.setMinVersion(kOldestProtocolVersion);
+    hello.setMinVersion(kOldestWorkerProtocolVersion);
     hello.setMaxVersion(kProtocolVersion);
     hello.setBuild(kBuildVersion);
     hello.setCluster(options.cluster);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/host_identity.h"
+#include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 
@@ -10,14 +11,23 @@ namespace lockstep::worker {
 
 using std::chrono::milliseconds;
 
-StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
+StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
+                                 const control::Frame& peers) {
   Membership membership;
   membership.rank = welcome.getRank();
   membership.epoch = epoch;
   membership.controller = Epoch(welcome.getController());
   membership.cluster = control::ToString(welcome.getCluster());
-  for (auto peer : welcome.getPeers()) {
-    membership.segments.push_back(control::ToString(peer.getSegment()));
+  const auto read_peers = [&](capnp::List<wire::Peer>::Reader list) {
+    for (auto peer : list) membership.segments.push_back(control::ToString(peer.getSegment()));
+  };
+  read_peers(welcome.getPeers());
+  if (peers.size() > 0) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        control::DecodeMessage<wire::PeerList>(peers, [&](wire::PeerList::Reader list) {
+          read_peers(list.getPeers());
+          return OkStatus();
+        }));
   }
   membership.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
   membership.client_endpoint = control::ToString(welcome.getClientEndpoint());

@@ -8,6 +8,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/control/channel.h"
 #include "runtime/control/session_record.h"
 #include "schemas/membership.capnp.h"
 
@@ -34,7 +35,10 @@ struct Membership {
   int world_size() const { return static_cast<int>(segments.size()); }
 };
 
-// Reads a welcome that came in an envelope of `epoch`. kInternal if it makes no sense.
-StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome);
+// Reads a welcome that came in an envelope of `epoch`, and the message's second frame, which has
+// the peers if there is one. kInternal if it makes no sense; kInvalidArgument: the frame is no
+// PeerList.
+StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
+                                 const control::Frame& peers);
 
 }  // namespace lockstep::worker

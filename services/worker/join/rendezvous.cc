@@ -81,15 +81,25 @@ Status ControllerRendezvous::GiveUp(const Status& why) {
   return why;
 }
 
-void ControllerRendezvous::Take(wire::Exchanged::Reader exchanged) {
+void ControllerRendezvous::Take(wire::Exchanged::Reader exchanged, const control::Frame& offered) {
   std::lock_guard lock(mutex_);
   if (exchanged.getNumber() != progress_.number) return;
   progress_.missing.clear();
   for (const Rank rank : exchanged.getMissing()) progress_.missing.push_back(rank);
   if (!progress_.missing.empty()) return;
   std::vector<std::string>& answers = progress_.answers.emplace();
-  for (const auto answer : exchanged.getAnswers()) {
-    answers.emplace_back(reinterpret_cast<const char*>(answer.begin()), answer.size());
+  const auto take = [&](capnp::List<capnp::Data>::Reader list) {
+    for (const auto answer : list) {
+      answers.emplace_back(reinterpret_cast<const char*>(answer.begin()), answer.size());
+    }
+  };
+  take(exchanged.getAnswers());
+  // Of one that cannot be read nothing is taken, and the number of answers is found to be wrong.
+  if (offered.size() > 0) {
+    (void)control::DecodeMessage<wire::OfferList>(offered, [&](wire::OfferList::Reader list) {
+      take(list.getOffers());
+      return OkStatus();
+    });
   }
   changed_.notify_all();
 }

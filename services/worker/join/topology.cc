@@ -1,9 +1,12 @@
 #include "services/worker/join/topology.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include "runtime/collective/shm/shm.h"
 
@@ -12,26 +15,62 @@ namespace {
 
 // Names the exchange in which ranks tell what they mapped. Every other key is a hash.
 constexpr uint64_t kMappedKey = 0;
+// Of one that maps no memory, not even its own.
+constexpr char kNoRanks[] = "none";
 
-// None: the text makes no sense.
-std::optional<MappedRanks> FromText(const std::string& text, size_t size) {
-  std::istringstream in(text);
-  std::string ranks;
-  MappedRanks mapped;
-  in >> ranks >> mapped.example;
-  std::getline(in >> std::ws, mapped.why);
-  if (ranks.size() != size || mapped.example >= static_cast<Rank>(size)) return std::nullopt;
-  for (const char reached : ranks) mapped.ranks.push_back(reached == '1');
-  return mapped;
+// A number at the start of `text`, which then begins behind it; -1: there is none.
+int TakeNumber(std::string_view& text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return -1;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
+
+// Marks what `text` lists: "0-3,8". False: it makes no sense, or there are no such ranks.
+bool ReadRanges(std::string_view text, std::vector<bool>& ranks) {
+  while (true) {
+    const int first = TakeNumber(text);
+    int last = first;
+    if (text.starts_with('-')) {
+      text.remove_prefix(1);
+      last = TakeNumber(text);
+    }
+    if (first < 0 || last < first || last >= static_cast<int>(ranks.size())) return false;
+    std::fill(ranks.begin() + first, ranks.begin() + last + 1, true);
+    if (text.empty()) return true;
+    if (!text.starts_with(',')) return false;
+    text.remove_prefix(1);
+  }
 }
 
 }  // namespace
 
-// "1101 2 it is gone": who is reached, an example of who is not, and why.
 std::string ToText(const MappedRanks& mapped) {
   std::string text;
-  for (const bool reached : mapped.ranks) text += reached ? '1' : '0';
+  const auto size = mapped.ranks.size();
+  for (size_t first = 0; first < size; ++first) {
+    if (!mapped.ranks[first]) continue;
+    size_t last = first;
+    while (last + 1 < size && mapped.ranks[last + 1]) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(first);
+    if (last > first) text += "-" + std::to_string(last);
+    first = last;
+  }
+  if (text.empty()) text = kNoRanks;
   return text + ' ' + std::to_string(mapped.example) + ' ' + mapped.why;
+}
+
+std::optional<MappedRanks> FromText(const std::string& text, size_t size) {
+  std::istringstream in(text);
+  std::string ranks;
+  MappedRanks mapped;
+  mapped.ranks.assign(size, false);
+  if (!(in >> ranks >> mapped.example)) return std::nullopt;
+  std::getline(in >> std::ws, mapped.why);
+  if (mapped.example >= static_cast<Rank>(size)) return std::nullopt;
+  if (ranks != kNoRanks && !ReadRanges(ranks, mapped.ranks)) return std::nullopt;
+  return mapped;
 }
 
 const std::vector<Rank>& Topology::NodeOf(Rank rank) const {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,11 @@ struct MappedRanks {
   std::string why;
 };
 
-// As ranks tell it each other.
+// As ranks tell it each other: "0-1,3 2 it is gone" says who is reached, an example of who is not,
+// and why. In ranges, because every rank is sent this of every other.
 std::string ToText(const MappedRanks& mapped);
+// None: the text makes no sense in a world of that size.
+std::optional<MappedRanks> FromText(const std::string& text, size_t size);
 
 struct Topology {
   // Ranks that all map each other's arenas, in rank order; nodes by their first rank.

@@ -164,7 +164,10 @@ void LivenessClient::Receive() {
             callbacks_.world_broken(Epoch(reader.getHeartbeat().getBroken()));
           }
           if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
-          if (reader.isExchanged()) rendezvous_->Take(reader.getExchanged());
+          if (reader.isExchanged()) {
+            rendezvous_->Take(reader.getExchanged(),
+                              message.size() > 1 ? message[1] : control::Frame());
+          }
           if (reader.isProbe()) reporter_.Answer(reader.getProbe());
           if (reader.isTrace() && options_.tracer != nullptr) {
             for (const control::Message& answer :

@@ -36,8 +36,8 @@ PowerLaw FitPowerLaw(absl::Span<const double> x, absl::Span<const double> y) {
 }
 
 PowerLaw Growth::Law(const Curve& curve, double from) const {
-  const auto first = static_cast<size_t>(
-      std::lower_bound(workers.begin(), workers.end(), from) - workers.begin());
+  const auto first =
+      static_cast<size_t>(std::lower_bound(workers.begin(), workers.end(), from) - workers.begin());
   return FitPowerLaw(absl::MakeConstSpan(workers).subspan(first),
                      absl::MakeConstSpan(curve.values).subspan(first));
 }
@@ -57,8 +57,7 @@ void PrintGrowth(std::ostream& out, const Growth& growth) {
     columns.push_back({std::to_string(std::lround(workers)), Align::kRight});
   }
   columns.push_back({"exponent", Align::kRight});
-  columns.push_back(
-      {"from " + std::to_string(std::lround(kManyWorkers)) + " on", Align::kRight});
+  columns.push_back({"from " + std::to_string(std::lround(kManyWorkers)) + " on", Align::kRight});
   text::Table table(std::move(columns));
   for (const Curve& curve : growth.curves) {
     std::vector<text::Table::Cell> row = {curve.name, curve.unit};

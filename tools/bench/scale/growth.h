@@ -18,9 +18,9 @@ struct PowerLaw {
   double At(double x) const;
 };
 
-// The least squares of the logarithms: with u = ln x, v = ln y and their means U, V, the exponent is
-// sum((u - U)(v - V)) / sum((u - U)^2), the factor e^(V - exponent * U). Points that are not above
-// zero are left out; of fewer than two the exponent is 0. `x` and `y` have the same length.
+// The least squares of the logarithms: with u = ln x, v = ln y and their means U, V, the exponent
+// is sum((u - U)(v - V)) / sum((u - U)^2), the factor e^(V - exponent * U). Points that are not
+// above zero are left out; of fewer than two the exponent is 0. `x` and `y` have the same length.
 PowerLaw FitPowerLaw(absl::Span<const double> x, absl::Span<const double> y);
 
 struct Curve {

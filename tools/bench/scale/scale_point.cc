@@ -110,8 +110,8 @@ class ScaleBed {
 Status ScaleBed::Start(ScalePoint& point) {
   std::string program = options_.controller;
   if (program.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(program, FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER",
-                                                   "services/controller"));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        program, FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER", "services/controller"));
   }
   controller::ControllerOptions controller;
   controller.cluster = kCluster;
@@ -123,12 +123,12 @@ Status ScaleBed::Start(ScalePoint& point) {
   LOCKSTEP_ASSIGN_OR_RETURN(controller.liveness_endpoint,
                             config::IpcEndpoint(options_.directory + "/liveness"));
   client_endpoint_ = controller.client_endpoint;
-  LOCKSTEP_ASSIGN_OR_RETURN(controller_, local::ServiceProcess::Start(
-                                             {.role = "controller",
-                                              .program = program,
-                                              .directory = options_.directory,
-                                              .settings = controller::ToYaml(controller),
-                                              .arguments = {}}));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      controller_, local::ServiceProcess::Start({.role = "controller",
+                                                 .program = program,
+                                                 .directory = options_.directory,
+                                                 .settings = controller::ToYaml(controller),
+                                                 .arguments = {}}));
   const Deadline deadline = Deadline::After(kPatience);
   while (!GetClusterStatus(ControllerAddress(client_endpoint_), std::chrono::seconds(1)).ok()) {
     LOCKSTEP_RETURN_IF_ERROR(controller_->CheckRunning());
@@ -221,8 +221,8 @@ Status ScaleBed::MeasureSessions(ScalePoint& point) {
     sessions.push_back(std::move(session));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const size_t after, ResidentBytes(controller_->pid()));
-  point.session_kb = std::max(0.0, static_cast<double>(after) - static_cast<double>(before)) /
-                     1e3 / options_.sessions;
+  point.session_kb = std::max(0.0, static_cast<double>(after) - static_cast<double>(before)) / 1e3 /
+                     options_.sessions;
   for (Session& session : sessions) LOCKSTEP_RETURN_IF_ERROR(session.Close());
   return OkStatus();
 }
@@ -239,9 +239,8 @@ Status ScaleBed::MeasureAnswers(ScalePoint& point) {
   const auto begin = Clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, ExplainCluster(controller, kPatience));
   point.why_ms = SecondsSince(begin) * 1e3;
-  const auto reported =
-      std::count_if(status.workers.begin(), status.workers.end(),
-                    [](const WorkerStatus& worker) { return worker.reported; });
+  const auto reported = std::count_if(status.workers.begin(), status.workers.end(),
+                                      [](const WorkerStatus& worker) { return worker.reported; });
   if (reported == options_.workers) return OkStatus();
   return Internal("`lockstep why` hears ", reported, " of ", options_.workers, " workers");
 }

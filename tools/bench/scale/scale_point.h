@@ -22,20 +22,20 @@ struct ScaleOptions {
 // CPU is the controller's alone, all of its threads.
 struct ScalePoint {
   int workers = 0;
-  double join_seconds = 0;      // from the first hello until a session is open
-  double join_cpu_ms = 0;       // ... and what that cost
-  double idle_percent = 0;      // of a core, while nothing is done: heartbeats
-  double broadcast_us = 0;      // CPU of a batch of one no-op call to all workers
-  double sync_us = 0;           // CPU of a sync: to all workers, and an answer of each
-  double sync_wall_us = 0;      // until the client has it, the workers' time included
-  double memory_mb = 0;         // resident when all have joined
-  double peak_mb = 0;           // the most that it was until the end
-  double session_kb = 0;        // more resident memory for each session
-  double status_kb = 0;         // size of the answer to `lockstep status`
-  double why_ms = 0;            // `lockstep why`, until the answer has come
-  double notice_seconds = 0;    // from a worker's last word until the client's error
-  double mend_ms = 0;           // from another worker's hello until the session works again
-  double mend_cpu_ms = 0;       // ... and what that cost
+  double join_seconds = 0;    // from the first hello until a session is open
+  double join_cpu_ms = 0;     // ... and what that cost
+  double idle_percent = 0;    // of a core, while nothing is done: heartbeats
+  double broadcast_us = 0;    // CPU of a batch of one no-op call to all workers
+  double sync_us = 0;         // CPU of a sync: to all workers, and an answer of each
+  double sync_wall_us = 0;    // until the client has it, the workers' time included
+  double memory_mb = 0;       // resident when all have joined
+  double peak_mb = 0;         // the most that it was until the end
+  double session_kb = 0;      // more resident memory for each session
+  double status_kb = 0;       // size of the answer to `lockstep status`
+  double why_ms = 0;          // `lockstep why`, until the answer has come
+  double notice_seconds = 0;  // from a worker's last word until the client's error
+  double mend_ms = 0;         // from another worker's hello until the session works again
+  double mend_cpu_ms = 0;     // ... and what that cost
 };
 
 // Bounded in time; ends what it has started. An error says what could not be measured.

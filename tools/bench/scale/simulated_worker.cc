@@ -66,14 +66,15 @@ Status SimulatedWorker::Go(Clock::time_point now) {
     }
     next_ = now + (is_welcome_ ? membership_.heartbeat_interval : kSayAgain);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Drain(
-      *commands_, [this](const control::Message& message) { return TakeCommand(message); }));
+  LOCKSTEP_RETURN_IF_ERROR(
+      Drain(*commands_, [this](const control::Message& message) { return TakeCommand(message); }));
   if (liveness_ == nullptr) return OkStatus();
   return Drain(*liveness_, [this](const control::Message& message) {
     if (message.empty()) return OkStatus();
     return control::DecodeMessage<wire::LivenessMessage>(
-        message[0],
-        [this](wire::LivenessMessage::Reader reader) { return TakeLiveness(reader); });
+        message[0], [&](wire::LivenessMessage::Reader reader) {
+          return TakeLiveness(reader, message.size() > 1 ? message[1] : control::Frame());
+        });
   });
 }
 
@@ -81,7 +82,7 @@ Status SimulatedWorker::SayHello() {
   const std::string name = options_.cluster + "-" + std::to_string(options_.rank);
   return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
     auto hello = message.initHello();
-    hello.setMinVersion(kOldestProtocolVersion);
+    hello.setMinVersion(kOldestWorkerProtocolVersion);
     hello.setMaxVersion(kProtocolVersion);
     hello.setBuild(kBuildVersion);
     hello.setCluster(options_.cluster);
@@ -123,8 +124,8 @@ Status SimulatedWorker::SayOffer() {
     exchange.setKey(static_cast<uint64_t>(exchanges_left_));
     auto members = exchange.initMembers(static_cast<unsigned>(size));
     for (unsigned i = 0; i < members.size(); ++i) members.set(i, static_cast<Rank>(i));
-    exchange.initOffers(1).set(
-        0, {reinterpret_cast<const capnp::byte*>(offer.data()), offer.size()});
+    exchange.initOffers(1).set(0,
+                               {reinterpret_cast<const capnp::byte*>(offer.data()), offer.size()});
   })});
 }
 
@@ -213,7 +214,8 @@ Status SimulatedWorker::Reply(const worker::BatchContext& batch, const Status& s
   })});
 }
 
-Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message) {
+Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message,
+                                     const control::Frame& body) {
   if (message.isDismissed()) {
     return Aborted("rank ", options_.rank,
                    " was given up: ", control::ToString(message.getDismissed()));
@@ -245,9 +247,14 @@ Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message) {
     const auto exchanged = message.getExchanged();
     if (exchanged.getNumber() != exchange_ || exchanges_left_ == 0) return OkStatus();
     if (exchanged.getMissing().size() > 0) return OkStatus();
-    if (exchanged.getAnswers().size() != static_cast<unsigned>(membership_.world_size())) {
-      return Internal("rank ", options_.rank, " was told the offers of ",
-                      exchanged.getAnswers().size(), " ranks");
+    unsigned offers = 0;
+    LOCKSTEP_RETURN_IF_ERROR(
+        control::DecodeMessage<wire::OfferList>(body, [&](wire::OfferList::Reader list) {
+          offers = list.getOffers().size();
+          return OkStatus();
+        }));
+    if (offers != static_cast<unsigned>(membership_.world_size())) {
+      return Internal("rank ", options_.rank, " was told the offers of ", offers, " ranks");
     }
     if (--exchanges_left_ > 0) {
       ++exchange_;

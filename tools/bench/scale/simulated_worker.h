@@ -64,7 +64,7 @@ class SimulatedWorker {
   Status TakeCommand(const control::Message& message);
   Status TakeBatch(const worker::BatchContext& batch, uint64_t sequence,
                    const control::Frame& body);
-  Status TakeLiveness(wire::LivenessMessage::Reader message);
+  Status TakeLiveness(wire::LivenessMessage::Reader message, const control::Frame& body);
   Status Enter(worker::Membership membership);
   Status Reply(const worker::BatchContext& batch, const Status& status);
 

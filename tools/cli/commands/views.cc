@@ -94,10 +94,9 @@ Status ShowStatus(const ViewOptions& options) {
 Status ShowWorkers(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, options.target));
-  return Show(options.format, WorkersToJson(status.workers),
-              [&](const text::Style& style) {
-                PrintWorkers(std::cout, style, status.workers, options.all);
-              });
+  return Show(options.format, WorkersToJson(status.workers), [&](const text::Style& style) {
+    PrintWorkers(std::cout, style, status.workers, options.all);
+  });
 }
 
 Status ShowWhy(const ViewOptions& options) {
@@ -105,10 +104,9 @@ Status ShowWhy(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(controller, options.target));
   const StallDiagnosis diagnosis = DiagnoseStall(status);
   LOCKSTEP_RETURN_IF_ERROR(
-      Show(options.format, DiagnosisToJson(status, diagnosis),
-           [&](const text::Style& style) {
-             PrintDiagnosis(std::cout, style, status, diagnosis, options.all);
-           }));
+      Show(options.format, DiagnosisToJson(status, diagnosis), [&](const text::Style& style) {
+        PrintDiagnosis(std::cout, style, status, diagnosis, options.all);
+      }));
   return InOrder(options, TroubleOf(status, diagnosis));
 }
 
@@ -166,7 +164,8 @@ Status ShowRegisters(const RegistersOptions& options) {
               [&](const text::Style& style) { PrintRegisters(std::cout, style, ranks); });
 }
 
-constexpr char kEachWorker[] = "a line for each worker; of more than 16, those that do the\nsame share one without it";
+constexpr char kEachWorker[] =
+    "a line for each worker; of more than 16, those that do the\nsame share one without it";
 
 // What a view has besides the options that all have; null: it has not.
 struct ViewFlags {

@@ -19,7 +19,18 @@ namespace lockstep::cli {
 // Threads: one. While it lives, keys are not echoed; a resize, and ^Z, are noticed in Wait() alone.
 class Screen {
  public:
-  enum class Event { kTime, kQuit, kUp, kDown, kPageUp, kPageDown, kAll, kGroups, kResize, kInterrupt };
+  enum class Event {
+    kTime,
+    kQuit,
+    kUp,
+    kDown,
+    kPageUp,
+    kPageDown,
+    kAll,
+    kGroups,
+    kResize,
+    kInterrupt
+  };
 
   // On standard output. kFailedPrecondition: that is no terminal, or one that cannot do it. To be
   // made before other threads are started.

@@ -172,8 +172,8 @@ GroupNumbers NumbersOf(const TopView& view, const WorkerGroup& group) {
       MostOf<uint64_t>(group, [&](const WorkerStatus& w) { return rates_of(w).waiting_batches; });
   numbers.rates.last_share =
       MostOf<double>(group, [&](const WorkerStatus& w) { return rates_of(w).last_share; });
-  numbers.rates.late =
-      MostOf<std::chrono::nanoseconds>(group, [&](const WorkerStatus& w) { return rates_of(w).late; });
+  numbers.rates.late = MostOf<std::chrono::nanoseconds>(
+      group, [&](const WorkerStatus& w) { return rates_of(w).late; });
   return numbers;
 }
 
@@ -304,8 +304,9 @@ std::vector<std::string> RenderTop(const TopView& view, const text::Style& style
   std::string last = "q quit";
   if (view.status.workers.size() > kMostSingleWorkers) last += each ? "  g groups" : "  a all";
   if (shown_workers < workers) {
-    last += std::string("  ↑↓ ") + (each ? "ranks " : "groups ") + std::to_string(window.first) + "-" +
-            std::to_string(window.first + shown_workers - 1) + " of " + std::to_string(workers);
+    last += std::string("  ↑↓ ") + (each ? "ranks " : "groups ") + std::to_string(window.first) +
+            "-" + std::to_string(window.first + shown_workers - 1) + " of " +
+            std::to_string(workers);
   }
   if (shown_sessions < sessions) {
     last += "  " + std::to_string(sessions - shown_sessions) + " more sessions: lockstep sessions";

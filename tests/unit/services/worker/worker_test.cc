@@ -127,7 +127,7 @@ class WorkerTest : public testing::Test {
       auto exchanged = message.initExchanged();
       exchanged.setNumber(exchange);
       auto answers = exchanged.initAnswers(2);
-      for (unsigned i = 0; i < 2; ++i) answers.set(i, kj::StringPtr("11 -1 ").asBytes());
+      for (unsigned i = 0; i < 2; ++i) answers.set(i, kj::StringPtr("0-1 -1 ").asBytes());
     });
   }
   static std::string NewName() {

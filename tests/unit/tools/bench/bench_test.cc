@@ -47,6 +47,18 @@ TEST(BenchTest, GpusAreMeasuredWhereThereAreAny) {
 }
 #endif
 
+// That simulated workers do what real ones do, as far as a controller can tell, is what this shows:
+// they join, answer, are lost, and are replaced.
+TEST(BenchTest, AControllerIsMeasuredWithSimulatedWorkers) {
+  const std::string path = testing::TempDir() + "/scale.svg";
+  const auto output =
+      RunProgram({.argv = {kBench, "--scale", "--quick", "--most-workers", "8", "--picture", path},
+                  .scratch = testing::TempDir()});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_NE(output->find("mending: until the session works"), std::string::npos) << *output;
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST(BenchTest, AnUnknownRowIsWrongUsage) {
   const Status status =
       RunProgram({.argv = {kBench, "--only", "everything"}, .scratch = testing::TempDir()})

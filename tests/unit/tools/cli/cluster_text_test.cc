@@ -107,6 +107,96 @@ TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
             "   1  missing\n");
 }
 
+// All do the same.
+std::vector<WorkerStatus> ManyWorkers(int count) {
+  std::vector<WorkerStatus> workers;
+  for (Rank rank = 0; rank < count; ++rank) {
+    WorkerStatus worker = SomeCluster().workers[0];
+    worker.rank = rank;
+    worker.pid = 100 + rank;
+    worker.host = "box" + std::to_string(rank / 8);
+    worker.activity.received = 1000;
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
+std::vector<std::string> WorkerLines(const std::vector<WorkerStatus>& workers, bool each = false,
+                                     int width = 0) {
+  std::ostringstream out;
+  PrintWorkers(out, text::Style(false, width), workers, each);
+  std::vector<std::string> lines;
+  std::istringstream in(out.str());
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(ClusterTextTest, FewWorkersHaveALineEach) {
+  for (const int count : {1, 4, 16}) {
+    EXPECT_EQ(WorkerLines(ManyWorkers(count)).size(), static_cast<size_t>(count) + 1) << count;
+  }
+}
+
+TEST(ClusterTextTest, OfManyWorkersThoseThatDoTheSameShareALine) {
+  for (const int count : {64, 1024}) {
+    const std::vector<std::string> lines = WorkerLines(ManyWorkers(count));
+    ASSERT_EQ(lines.size(), 3u) << count;
+    EXPECT_EQ(lines[1].substr(0, lines[1].find("  ready")),
+              "0-" + std::to_string(count - 1) + std::string(count == 64 ? 8 : 5, ' ') +
+                  std::to_string(count))
+        << lines[1];
+    EXPECT_NE(lines[1].find("box0, box1 and "), std::string::npos) << lines[1];
+    EXPECT_NE(lines[2].find("1 group of those that do the same; --all shows each"),
+              std::string::npos);
+    EXPECT_EQ(WorkerLines(ManyWorkers(count), /*each=*/true).size(),
+              static_cast<size_t>(count) + 1);
+  }
+}
+
+TEST(ClusterTextTest, WhatDiffersComesFirst) {
+  std::vector<WorkerStatus> workers = ManyWorkers(1024);
+  for (WorkerStatus& worker : workers) {
+    worker.activity.kind = WorkerActivity::Kind::kCommand;
+    worker.activity.session = SessionId(1);
+    worker.activity.what = "solve";
+    worker.activity.command = 17 + static_cast<uint64_t>(worker.rank % 3);
+    worker.activity.since = std::chrono::milliseconds(900 + worker.rank);
+  }
+  workers[5].activity.what = "load";
+  workers[7].activity.received = 10;
+  workers[9].stuck = true;
+  for (const Rank rank : {100, 101, 102}) {
+    workers[rank].state = WorkerState::kLost;
+    workers[rank].reason = "no heartbeat for " + std::to_string(1800 + rank) + " ms";
+  }
+  const std::vector<std::string> lines = WorkerLines(workers);
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[1].substr(0, 7), "100-102");
+  EXPECT_NE(lines[1].find("no heartbeat for 19"), std::string::npos) << lines[1];
+  EXPECT_EQ(lines[2].substr(0, 2), "9 ") << "it is stuck";
+  EXPECT_EQ(lines[3].substr(0, 2), "7 ") << "it is behind";
+  EXPECT_EQ(lines[4].substr(0, 2), "5 ") << "it is in another function";
+  EXPECT_EQ(lines[5].substr(0, 26), "0-4, 6, 8, 10-99, 103-1023");
+  EXPECT_NE(lines[5].find("commands 17-19 (solve) of session 1 for up to 1.9 s"), std::string::npos)
+      << lines[5];
+  EXPECT_NE(lines[5].find("1,000"), std::string::npos) << lines[5];
+}
+
+TEST(ClusterTextTest, GroupsFitTheTerminal) {
+  std::vector<WorkerStatus> workers = ManyWorkers(1024);
+  for (size_t i = 0; i < workers.size(); i += 2) {
+    workers[i].state = WorkerState::kLost;
+    workers[i].reason = "its process " + std::to_string(workers[i].pid) +
+                        " was killed by signal 9 (Killed); the kernel was out of memory";
+  }
+  for (const int width : {80, 120, 200}) {
+    for (const std::string& line : WorkerLines(workers, false, width)) {
+      EXPECT_LE(text::DisplayWidth(line), width) << line;
+    }
+  }
+  EXPECT_NE(WorkerLines(workers, false, 120)[1].find("each process was killed"), std::string::npos);
+}
+
 TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
   std::ostringstream out;
   PrintSessions(out, text::Style(false), SomeCluster().sessions);

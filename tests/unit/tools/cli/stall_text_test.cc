@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include "tools/text/terminal.h"
@@ -91,6 +92,57 @@ TEST(StallTextTest, RanksWithTheSameStateAndStackAreOneEntry) {
   status.workers[5].stack = {"another"};
   EXPECT_THAT(Text(status), HasSubstr("\nranks 0-4, 6-63 (box, crate) are"));
   EXPECT_THAT(Text(status), HasSubstr("\nrank 5 (box:105) is"));
+}
+
+// All in one function, each at another place of it, as threads are that compute.
+ClusterStatus AllInOneFunction(int workers) {
+  ClusterStatus status;
+  for (Rank rank = 0; rank < workers; ++rank) {
+    WorkerStatus worker = Stuck().workers[1];
+    worker.rank = rank;
+    worker.pid = 100 + rank;
+    worker.stuck = false;
+    worker.activity.command = 17 + static_cast<uint64_t>(rank % 2);
+    worker.stack = {"Inner" + std::to_string(rank % 10), "Step()", "Solve()"};
+    for (int frame = 0; frame < 15; ++frame) {
+      worker.stack.push_back("Frame" + std::to_string(frame));
+    }
+    status.workers.push_back(worker);
+  }
+  return status;
+}
+
+TEST(StallTextTest, ManyRanksInOneFunctionAreOneEntryWithFewStacks) {
+  for (const int workers : {64, 1024}) {
+    ClusterStatus status = AllInOneFunction(workers);
+    const std::string text = Text(status);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30) << text;
+    EXPECT_THAT(text, HasSubstr("ranks 0-" + std::to_string(workers - 1) +
+                                " (box) execute commands 17-18 (lockstep.sleep) of session 3 for "
+                                "up to 12.3 s"));
+    EXPECT_THAT(text, HasSubstr("  stack    of ranks 0, 10, 20, "));
+    EXPECT_THAT(text, HasSubstr("           Inner0\n           Step()\n"));
+    EXPECT_THAT(text, HasSubstr("           Inner1\n           ... from Step() on as above\n"));
+    EXPECT_THAT(text, HasSubstr(" have 7 other stacks; `lockstep why --all` shows each\n"));
+    std::ostringstream each;
+    PrintDiagnosis(each, text::Style(false), status, DiagnoseStall(status), /*each=*/true);
+    const std::string all = each.str();
+    EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1 + workers * (2 + 18));
+    EXPECT_EQ(DiagnosisToJson(status, DiagnoseStall(status))["culprits"].size(),
+              static_cast<size_t>(workers));
+  }
+}
+
+TEST(StallTextTest, TheRankInAnotherFunctionComesFirst) {
+  for (const int workers : {4, 64, 1024}) {
+    ClusterStatus status = AllInOneFunction(workers);
+    const Rank other = workers - 2;
+    status.workers[static_cast<size_t>(other)].activity.what = "load";
+    const std::string text = Text(status);
+    const size_t first = text.find("\nrank " + std::to_string(other) + " (box:");
+    EXPECT_NE(first, std::string::npos) << text;
+    EXPECT_LT(first, text.find("\nranks 0-")) << text;
+  }
 }
 
 TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {

@@ -31,10 +31,10 @@ TEST(ExchangesTest, TheLastToComeAnswersAllMembers) {
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers[0].to, 2);
   EXPECT_EQ(answers[0].number, 1u);
-  EXPECT_THAT(answers[0].answers, ElementsAre("2>2", "0>2"));
+  EXPECT_THAT(answers[0].offered->texts, ElementsAre("2>2", "0>2"));
   EXPECT_EQ(answers[1].to, 0);
   EXPECT_EQ(answers[1].number, 5u);
-  EXPECT_THAT(answers[1].answers, ElementsAre("2>0", "0>0"));
+  EXPECT_THAT(answers[1].offered->texts, ElementsAre("2>0", "0>0"));
   EXPECT_THAT(answers[1].missing, IsEmpty());
 }
 
@@ -43,8 +43,8 @@ TEST(ExchangesTest, OneOfferCanBeForAll) {
   exchanges.Take({0, Epoch(1), 1, kKey, {0, 1}, {"to all"}});
   const auto answers = exchanges.Take(OfferOf(1, 1, {0, 1}));
   ASSERT_EQ(answers.size(), 2u);
-  EXPECT_THAT(answers[0].answers, ElementsAre("to all", "1>0"));
-  EXPECT_THAT(answers[1].answers, ElementsAre("to all", "1>1"));
+  EXPECT_THAT(answers[0].offered->texts, ElementsAre("to all", "1>0"));
+  EXPECT_THAT(answers[1].offered->texts, ElementsAre("to all", "1>1"));
 }
 
 TEST(ExchangesTest, WhoSaysItAgainHearsHowItStands) {
@@ -59,7 +59,7 @@ TEST(ExchangesTest, WhoSaysItAgainHearsHowItStands) {
   const auto again = exchanges.Take(OfferOf(0, 1, {0, 1, 2}));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_THAT(again[0].missing, IsEmpty());
-  EXPECT_THAT(again[0].answers, ElementsAre("0>0", "1>0", "2>0"));
+  EXPECT_THAT(again[0].offered->texts, ElementsAre("0>0", "1>0", "2>0"));
 }
 
 TEST(ExchangesTest, AKeyCanBeUsedAgain) {

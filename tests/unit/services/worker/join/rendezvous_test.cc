@@ -78,11 +78,12 @@ class RendezvousTest : public testing::Test {
       }
       (void)control::DecodeMessage<wire::LivenessMessage>(frame, [&](auto offer) {
         for (const auto& answer : exchanges_.Take(controller::ReadOffer(offer.getExchange()))) {
-          (void)control::DecodeMessage<wire::LivenessMessage>(
-              controller::ExchangedFrame(answer), [&](auto message) {
-                ranks_[static_cast<size_t>(answer.to)]->Take(message.getExchanged());
-                return OkStatus();
-              });
+          const control::Message said = controller::ExchangedMessage(answer);
+          (void)control::DecodeMessage<wire::LivenessMessage>(said[0], [&](auto message) {
+            ranks_[static_cast<size_t>(answer.to)]->Take(
+                message.getExchanged(), said.size() > 1 ? said[1] : control::Frame());
+            return OkStatus();
+          });
         }
         return OkStatus();
       });

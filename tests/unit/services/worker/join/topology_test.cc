@@ -27,6 +27,29 @@ std::vector<MappedRanks> MappedOf(const std::vector<int>& hosts) {
   return mapped;
 }
 
+TEST(TopologyTest, WhatRanksTellIsReadAgain) {
+  for (const std::string ranks : {"0", "1", "0000", "0110", "1011", "11111111", "10000001"}) {
+    MappedRanks mapped;
+    for (const char reached : ranks) mapped.ranks.push_back(reached == '1');
+    mapped.example = static_cast<Rank>(ranks.find('0') == std::string::npos ? -1 : ranks.find('0'));
+    mapped.why = "it is elsewhere, or gone";
+    const auto read = FromText(ToText(mapped), ranks.size());
+    ASSERT_TRUE(read.has_value()) << ToText(mapped);
+    EXPECT_EQ(read->ranks, mapped.ranks) << ToText(mapped);
+    EXPECT_EQ(read->example, mapped.example);
+    EXPECT_EQ(read->why, mapped.why);
+  }
+  MappedRanks all{std::vector<bool>(4096, true), -1, ""};
+  EXPECT_EQ(ToText(all), "0-4095 -1 ") << "however many there are";
+}
+
+TEST(TopologyTest, WhatMakesNoSenseIsNotRead) {
+  for (const char* text : {"", "0-1", "0-4 -1 ", "2-1 -1 ", "-1 -1 ", "0, -1 ", "0-1,,3 -1 ",
+                           "0x -1 ", "0-1 4 ", "0- -1 ", "99999999999 -1 "}) {
+    EXPECT_FALSE(FromText(text, 4).has_value()) << text;
+  }
+}
+
 TEST(TopologyTest, OneHostIsOneNode) {
   const Topology topology = DrawTopology(MappedOf({0, 0, 0}));
   EXPECT_THAT(topology.nodes, ElementsAre(ElementsAre(0, 1, 2)));

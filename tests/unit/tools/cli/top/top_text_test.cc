@@ -109,14 +109,33 @@ TEST(TopTextTest, AnyTerminalIsFilledAndNotOverflowed) {
 }
 
 TEST(TopTextTest, ManyWorkersScroll) {
-  TopWindow window{80, 24, 60};
+  TopWindow window{80, 24, 60, /*each=*/true};
   const std::vector<std::string> lines = RenderTop(SomeView(64), text::Style(false), window);
   EXPECT_EQ(window.first, 64 - 16) << "not beyond the last";
   EXPECT_EQ(lines[4].substr(0, 12), "  48  ready ");
-  EXPECT_EQ(lines.back(), "q quit  ↑↓ ranks 48-63 of 64");
+  EXPECT_EQ(lines.back(), "q quit  g groups  ↑↓ ranks 48-63 of 64");
   window.first = -3;
   RenderTop(SomeView(64), text::Style(false), window);
   EXPECT_EQ(window.first, 0);
+}
+
+TEST(TopTextTest, OfManyWorkersThoseThatDoTheSameShareALine) {
+  for (const int workers : {64, 1024}) {
+    TopView view = SomeView(workers);
+    view.status.workers[3].state = WorkerState::kLost;
+    view.status.workers[3].reason = "no heartbeat for 1801 ms";
+    TopWindow window{100, 24};
+    const std::vector<std::string> lines = RenderTop(view, text::Style(false), window);
+    EXPECT_EQ(lines[4].substr(lines[4].find_first_not_of(' '), 7), "3  lost") << lines[4];
+    EXPECT_NE(lines[4].find("no heartbeat for 1801 ms"), std::string::npos) << lines[4];
+    EXPECT_EQ(lines[5].substr(lines[5].find_first_not_of(' '), 8), "1  ready") << "it is late";
+    EXPECT_NE(lines[5].find("90%"), std::string::npos) << lines[5];
+    const std::string rest = "0, 2, 4-" + std::to_string(workers - 1) + "  ready";
+    EXPECT_NE(lines[6].find(rest), std::string::npos) << lines[6];
+    EXPECT_NE(lines[6].find("1,235"), std::string::npos) << lines[6];
+    EXPECT_EQ(lines[7], "");
+    EXPECT_EQ(lines.back(), "q quit  a all");
+  }
 }
 
 TEST(TopTextTest, ForeignTextMovesNoCursor) {

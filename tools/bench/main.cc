@@ -170,11 +170,12 @@ int main(int argc, char** argv) {
   CLI::Option* const scale = app.add_flag(
       "--scale", command.scale,
       "measure what a controller costs with 8, 16, ... 1,024 simulated workers, instead");
-  app.add_option("--most-workers", command.settings.most_workers,
-                 "with --scale: no more than so many; 1024, or 64 with --quick")
-      ->check(CLI::Range(8, 4096))
+  app.add_option("--workers", command.settings.workers,
+                 "with --scale: these numbers of workers, as in 8,64,512")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
       ->needs(scale)
-      ->type_name("N");
+      ->type_name("N,...");
   app.add_option("--picture", command.settings.picture, "with --scale: draw the curves there (SVG)")
       ->needs(scale)
       ->type_name("FILE");

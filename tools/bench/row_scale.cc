@@ -3,6 +3,7 @@
 // The workers are simulated ones of this process (scale/simulated_worker.h), so that the machine
 // has room for a thousand; the controller is a real one, in a process of its own. Processor time
 // and memory are the controller's. Wall times are also those of a thousand workers on one thread.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -81,10 +82,14 @@ void Judge(const std::vector<ScalePoint>& points, Line& broadcast, Line& memory,
 
 // From few workers to many; `points` has those that could be measured.
 Status MeasureAll(const Settings& settings, std::vector<ScalePoint>& points) {
-  const int most = settings.most_workers > 0 ? settings.most_workers
-                   : settings.quick          ? kMostWorkersInAHurry
-                                             : kMostWorkers;
-  for (int workers = kFewestWorkers; workers <= most; workers *= 2) {
+  std::vector<int> sizes = settings.workers;
+  const int most = settings.quick ? kMostWorkersInAHurry : kMostWorkers;
+  for (int workers = kFewestWorkers; settings.workers.empty() && workers <= most; workers *= 2) {
+    sizes.push_back(workers);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  for (const int workers : sizes) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     ScaleOptions options;
     options.workers = workers;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 
@@ -16,9 +17,10 @@ struct Settings {
   bool quick = false;
   // An empty directory of this run's own: outputs of programs, sockets of clusters.
   std::string scratch;
-  // Of `--scale`: where its picture goes (empty: nowhere), and the most workers (0: as the mode has).
+  // Of `--scale`: where its picture goes (empty: nowhere), and the numbers of workers (empty: as the
+  // mode has them).
   std::string picture = {};
-  int most_workers = 0;
+  std::vector<int> workers = {};
 };
 
 // kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started

@@ -19,6 +19,9 @@
 namespace lockstep::control {
 namespace {
 
+// Connections that a listener has yet to accept; ZeroMQ's own number is 100.
+constexpr int kMostConnecting = 4096;
+
 // See ServerChannel::SenderAddress(). ZeroMQ tells "::ffff:10.1.2.3" or "fd00::7"; of a process
 // that came by a socket file, "HOST:UID:GID:PID". (An IPv6 address with as many colons has two of
 // them in a row.)
@@ -137,6 +140,9 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_ROUTER, options));
   socket.Set(ZMQ_ROUTER_HANDOVER, 1);
+  // All workers of a large world connect at once when they are welcomed; those for which there is
+  // no room try again 100 ms later, or a second later over TCP. The kernel cuts it to somaxconn.
+  socket.Set(ZMQ_BACKLOG, kMostConnecting);
   if (gate != nullptr) ListenWithKey(socket, gate->own(), domain);
   std::vector<IpcClaim> claims;
   LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, endpoint, gate != nullptr));

@@ -267,6 +267,7 @@ void LivenessMonitor::HandleExchange(const control::PeerName& from,
     std::lock_guard lock(mutex_);
     if (!IsFromWatched(exchange)) return;
     workers_.SetPeer(exchange.getRank(), from);
+    workers_.NoteAlive(exchange.getRank(), Deadline::Clock::now());
     for (Exchanges::Answer& answer : exchanges_.Take(ReadOffer(exchange))) {
       const control::PeerName peer = workers_.PeerOf(answer.to);
       if (!peer.empty()) answers.emplace_back(peer, std::move(answer));

@@ -130,6 +130,15 @@ Status SimulatedWorker::SayOffer() {
 }
 
 Status SimulatedWorker::TakeCommand(const control::Message& message) {
+  bool is_welcome = false;
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
+        is_welcome = envelope.isWelcome();
+        if (!is_welcome) return OkStatus();
+        if (message.size() < 2) return Internal("a welcome without peers");
+        return Enter(Epoch(envelope.getEpoch()), envelope.getWelcome(), message[1]);
+      }));
+  if (is_welcome) return OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(worker::Envelope envelope, worker::ReadEnvelope(message));
   if (const auto* refused = std::get_if<worker::Envelope::Refused>(&envelope.content)) {
     return refused->why;
@@ -137,21 +146,31 @@ Status SimulatedWorker::TakeCommand(const control::Message& message) {
   if (const auto* unreached = std::get_if<worker::Envelope::OutOfReach>(&envelope.content)) {
     return Unavailable(unreached->why);
   }
-  if (auto* membership = std::get_if<worker::Membership>(&envelope.content)) {
-    return Enter(std::move(*membership));
-  }
   if (const auto* batch = std::get_if<worker::BatchContext>(&envelope.content)) {
     return TakeBatch(*batch, envelope.sequence, message[1]);
   }
   return OkStatus();  // it waits, or the controller stops
 }
 
-Status SimulatedWorker::Enter(worker::Membership membership) {
+Status SimulatedWorker::Enter(Epoch epoch, wire::Welcome::Reader welcome,
+                              const control::Frame& peers) {
+  membership_.epoch = epoch;
+  membership_.rank = welcome.getRank();
+  membership_.controller = Epoch(welcome.getController());
+  membership_.watch = welcome.getWatch();
+  membership_.heartbeat_interval = control::Millis(welcome.getHeartbeatMillis());
+  membership_.flow_window_bytes = welcome.getFlowWindowBytes();
+  membership_.sequence = welcome.getSequence();
+  membership_.segments.clear();
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::PeerList>(peers, [&](wire::PeerList::Reader list) {
+        membership_.segments.resize(list.getPeers().size());
+        return OkStatus();
+      }));
   if (liveness_ == nullptr) {
-    LOCKSTEP_ASSIGN_OR_RETURN(liveness_,
-                              control::ZmqConnect(context_, membership.liveness_endpoint));
+    const std::string endpoint = control::ToString(welcome.getLivenessEndpoint());
+    LOCKSTEP_ASSIGN_OR_RETURN(liveness_, control::ZmqConnect(context_, endpoint));
   }
-  membership_ = std::move(membership);
   last_sequence_ = membership_.sequence;
   is_welcome_ = true;
   is_ready_ = false;

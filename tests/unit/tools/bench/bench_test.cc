@@ -52,7 +52,7 @@ TEST(BenchTest, GpusAreMeasuredWhereThereAreAny) {
 TEST(BenchTest, AControllerIsMeasuredWithSimulatedWorkers) {
   const std::string path = testing::TempDir() + "/scale.svg";
   const auto output =
-      RunProgram({.argv = {kBench, "--scale", "--quick", "--most-workers", "8", "--picture", path},
+      RunProgram({.argv = {kBench, "--scale", "--quick", "--workers", "8", "--picture", path},
                   .scratch = testing::TempDir()});
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_NE(output->find("mending: until the session works"), std::string::npos) << *output;

@@ -44,17 +44,22 @@ std::vector<Exchanges::Answer> Exchanges::Take(Offer offer) {
   if (offer.members.empty()) return {};
   if (last.answer.has_value()) return {*last.answer};
 
-  const Name name{offer.key, offer.members};
+  const size_t size = offer.members.size();
+  Name wanted{offer.key, std::move(offer.members)};
   // Said again under another name, it would be remembered under both, and never forgotten.
-  if (last.meeting.has_value() && *last.meeting != name) return {};
-  Meeting& meeting = meetings_.try_emplace(name, offer.members.size()).first->second;
+  if (last.meeting != nullptr && *last.meeting != wanted) return {};
+  // All members share one list of them: a list for each would be their square.
+  offer.members.clear();
+  const auto found = meetings_.try_emplace(std::move(wanted), size).first;
+  const Name& name = found->first;
+  Meeting& meeting = found->second;
   Answer answer{offer.rank, offer.number, nullptr, {}};
-  last.meeting = name;
+  last.meeting = &name;
   meeting[PlaceOf(offer.rank, name.second)] = std::move(offer);
   for (size_t i = 0; i < meeting.size(); ++i) {
     if (!meeting[i].has_value()) answer.missing.push_back(name.second[i]);
   }
-  if (answer.missing.empty()) return Complete(name, meeting);
+  if (answer.missing.empty()) return Complete(found);
   if (is_new) return {};
   return {std::move(answer)};
 }
@@ -74,20 +79,22 @@ std::shared_ptr<const Exchanges::Offered> Exchanges::OfferedTo(const Meeting& me
   return offered;
 }
 
-std::vector<Exchanges::Answer> Exchanges::Complete(const Name& name, const Meeting& meeting) {
+std::vector<Exchanges::Answer> Exchanges::Complete(Meetings::iterator met) {
+  const std::vector<Rank>& members = met->first.second;
+  const Meeting& meeting = met->second;
   const bool is_same_for_all = std::all_of(
       meeting.begin(), meeting.end(), [](const auto& from) { return from->offered.size() == 1; });
   std::shared_ptr<const Offered> offered;
   std::vector<Answer> answers;
   for (size_t to = 0; to < meeting.size(); ++to) {
     if (offered == nullptr || !is_same_for_all) offered = OfferedTo(meeting, to);
-    Answer answer{name.second[to], meeting[to]->number, offered, {}};
+    Answer answer{members[to], meeting[to]->number, offered, {}};
     Last& last = last_[static_cast<size_t>(answer.to)];
-    last.meeting.reset();
+    last.meeting = nullptr;
     last.answer = answer;
     answers.push_back(std::move(answer));
   }
-  meetings_.erase(name);
+  meetings_.erase(met);
   return answers;
 }
 
@@ -99,9 +106,9 @@ void Exchanges::Forget(Rank rank) {
 void Exchanges::GiveUp(Rank rank) {
   Last& last = last_[static_cast<size_t>(rank)];
   last.answer.reset();
-  if (!last.meeting.has_value()) return;
+  if (last.meeting == nullptr) return;
   const auto found = meetings_.find(*last.meeting);
-  last.meeting.reset();
+  last.meeting = nullptr;
   Meeting& meeting = found->second;
   meeting[PlaceOf(rank, found->first.second)].reset();
   const bool is_empty = std::none_of(meeting.begin(), meeting.end(),

@@ -54,20 +54,21 @@ class Exchanges {
  private:
   using Name = std::pair<uint64_t, std::vector<Rank>>;  // key, members
   using Meeting = std::vector<std::optional<Offer>>;    // by member
+  using Meetings = std::map<Name, Meeting>;
   // The last exchange of a worker.
   struct Last {
     uint64_t number = 0;
-    std::optional<Name> meeting;   // while others are missing
-    std::optional<Answer> answer;  // since none is
+    const Name* meeting = nullptr;  // while others are missing: a key of meetings_
+    std::optional<Answer> answer;   // since none is
   };
 
   bool MakesSense(const Offer& offer) const;
   void GiveUp(Rank rank);
   static std::shared_ptr<const Offered> OfferedTo(const Meeting& meeting, size_t to);
-  std::vector<Answer> Complete(const Name& name, const Meeting& meeting);
+  std::vector<Answer> Complete(Meetings::iterator met);
 
   Epoch epoch_;
-  std::map<Name, Meeting> meetings_;
+  Meetings meetings_;
   std::vector<Last> last_;  // by rank
 };
 

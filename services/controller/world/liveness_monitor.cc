@@ -135,14 +135,13 @@ LastHeard LivenessMonitor::LastHeardOf(Rank rank) const {
 void LivenessMonitor::Run() {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
+  const int descriptors[] = {wake_up_.fd(), workers_.ended_fd()};
   auto next_beacon = Deadline::Clock::now();
   auto next_find = next_beacon;
   while (!stopping_) {
-    std::vector<int> descriptors = {wake_up_.fd()};
     auto next = next_beacon;
     {
       std::lock_guard lock(mutex_);
-      workers_.AddDescriptors(descriptors);
       next = std::min(next, workers_.next_look());
     }
     waiter.Wait(channels, descriptors, Deadline::At(next));

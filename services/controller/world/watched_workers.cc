@@ -1,6 +1,7 @@
 #include "services/controller/world/watched_workers.h"
 
 #include <signal.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,12 +49,25 @@ LastHeard WatchedWorkers::Watched::Last(TimePoint now) const {
           std::chrono::duration_cast<milliseconds>(now - last_heard)};
 }
 
+WatchedWorkers::WatchedWorkers(int workers, Patience patience)
+    : patience_(patience),
+      ended_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      workers_(static_cast<size_t>(workers)) {}
+
+WatchedWorkers::~WatchedWorkers() {
+  if (ended_fd_ >= 0) close(ended_fd_);
+}
+
 WatchId WatchedWorkers::Watch(Rank rank, Signs signs, TimePoint now) {
   Watched& watched = At(rank) = Watched();
   watched.watching = true;
   watched.id = last_watch_ = WatchId(last_watch_.value + 1);
   watched.last_heard = now;
   watched.signs = std::move(signs);
+  if (watched.signs.process.has_value()) {
+    epoll_event event{EPOLLIN, {.u64 = static_cast<uint64_t>(rank)}};
+    epoll_ctl(ended_fd_, EPOLL_CTL_ADD, watched.signs.process->fd(), &event);
+  }
   return watched.id;
 }
 
@@ -97,10 +111,15 @@ std::vector<control::PeerName> WatchedWorkers::Peers() const {
   return peers;
 }
 
-void WatchedWorkers::AddDescriptors(std::vector<int>& descriptors) const {
-  for (const Watched& watched : workers_) {
-    if (watched.signs.process.has_value()) descriptors.push_back(watched.signs.process->fd());
-  }
+std::vector<bool> WatchedWorkers::FindEnded() const {
+  std::vector<bool> ended(workers_.size());
+  for (size_t rank = 0; rank < ended.size(); ++rank) ended[rank] = workers_[rank].signs.had_ended;
+  // Others are told the next time.
+  constexpr int kMostAtOnce = 256;
+  epoll_event events[kMostAtOnce];
+  const int count = epoll_wait(ended_fd_, events, kMostAtOnce, 0);
+  for (int i = 0; i < count; ++i) ended[events[i].data.u64] = true;
+  return ended;
 }
 
 LastHeard WatchedWorkers::LastHeardOf(Rank rank, TimePoint now) const {
@@ -132,10 +151,10 @@ WorkerLoss WatchedWorkers::LoseEnded(Rank rank, TimePoint now) {
 }
 
 std::vector<WorkerLoss> WatchedWorkers::TakeEnded(TimePoint now) {
+  const std::vector<bool> ended = FindEnded();
   std::vector<WorkerLoss> losses;
   for (Rank rank = 0; rank < size(); ++rank) {
-    const Watched& watched = At(rank);
-    if (!watched.watching || !watched.HasEnded()) continue;
+    if (!At(rank).watching || !ended[static_cast<size_t>(rank)]) continue;
     losses.push_back(LoseEnded(rank, now));
   }
   return losses;
@@ -161,11 +180,12 @@ std::vector<WorkerLoss> WatchedWorkers::TakeLost(TimePoint now) {
     for (Watched& watched : workers_) watched.last_heard = std::min(now, watched.last_heard + gap);
   }
   next_look_ = now + patience_.heartbeat_interval;
+  const std::vector<bool> ended = FindEnded();
   std::vector<WorkerLoss> losses;
   for (Rank rank = 0; rank < size(); ++rank) {
     const Watched& watched = At(rank);
     if (!watched.watching) continue;
-    if (watched.HasEnded()) {
+    if (ended[static_cast<size_t>(rank)]) {
       losses.push_back(LoseEnded(rank, now));
       continue;
     }

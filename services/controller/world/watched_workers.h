@@ -41,8 +41,10 @@ class WatchedWorkers {
   // Those that a worker of this host and process id offers.
   static Signs FindSigns(const std::string& host_id, int pid, const std::string& activity);
 
-  WatchedWorkers(int workers, Patience patience)
-      : patience_(patience), workers_(static_cast<size_t>(workers)) {}
+  WatchedWorkers(int workers, Patience patience);
+  ~WatchedWorkers();
+  WatchedWorkers(const WatchedWorkers&) = delete;
+  WatchedWorkers& operator=(const WatchedWorkers&) = delete;
 
   int size() const { return static_cast<int>(workers_.size()); }
   WatchId Watch(Rank rank, Signs signs, TimePoint now);
@@ -63,13 +65,13 @@ class WatchedWorkers {
   // On the liveness channel; empty before the first heartbeat, or where none is watched.
   control::PeerName PeerOf(Rank rank) const;
   std::vector<control::PeerName> Peers() const;
-  // Become readable when a process ends.
-  void AddDescriptors(std::vector<int>& descriptors) const;
+  // Readable while there is a process that has ended and is watched; -1: no descriptor was left.
+  int ended_fd() const { return ended_fd_; }
   LastHeard LastHeardOf(Rank rank, TimePoint now) const;
 
   // `rank` is not watched any more.
   WorkerLoss Lose(Rank rank, const std::string& reason, TimePoint now);
-  // Those whose process has ended. Costs a system call for each.
+  // Those whose process has ended. Costs one system call, however many there are.
   std::vector<WorkerLoss> TakeEnded(TimePoint now);
   // The same, and those that are silent for too long. Looks at least once per heartbeat interval:
   // if it could not (the process was stopped, or the machine was), heartbeats wait to be read, and
@@ -90,10 +92,10 @@ class WatchedWorkers {
     std::string lost_because;  // once it is lost
 
     LastHeard Last(TimePoint now) const;
-    bool HasEnded() const {
-      return signs.had_ended || (signs.process.has_value() && signs.process->HasEnded());
-    }
   };
+
+  // By rank: its process has ended.
+  std::vector<bool> FindEnded() const;
 
   // `rank`, whose process has ended, is not watched any more.
   WorkerLoss LoseEnded(Rank rank, TimePoint now);
@@ -106,6 +108,9 @@ class WatchedWorkers {
   const Watched& At(Rank rank) const { return workers_[static_cast<size_t>(rank)]; }
 
   const Patience patience_;
+  // Epoll, of all watched processes: a poll of each one's descriptor, after every heartbeat, would
+  // take the square of a thousand of them. The kernel forgets one whose descriptor is closed.
+  const int ended_fd_;
   std::vector<Watched> workers_;
   WatchId last_watch_;
   TimePoint last_look_;  // of TakeLost(); none: it was not called yet

@@ -72,7 +72,7 @@ TEST(StallTextTest, WhatTheFunctionTookBeforeTellsStuckFromSlow) {
   EXPECT_THAT(Text(status), HasSubstr("for 12.3 s; it has taken up to 9.0 s before\n"));
 }
 
-TEST(StallTextTest, RanksWithTheSameStateAndStackAreOneEntry) {
+TEST(StallTextTest, RanksWithTheSameStateAreOneEntryWithTheirStacks) {
   ClusterStatus status;
   for (Rank rank = 0; rank < 64; ++rank) {
     WorkerStatus worker = Stuck().workers[1];
@@ -90,8 +90,12 @@ TEST(StallTextTest, RanksWithTheSameStateAndStackAreOneEntry) {
             "  stack    clock_nanosleep\n"
             "           lockstep::Sleep()\n");
   status.workers[5].stack = {"another"};
-  EXPECT_THAT(Text(status), HasSubstr("\nranks 0-4, 6-63 (box, crate) are"));
-  EXPECT_THAT(Text(status), HasSubstr("\nrank 5 (box:105) is"));
+  EXPECT_THAT(Text(status), HasSubstr("\nranks 0-63 (box, crate) are"));
+  EXPECT_THAT(Text(status), HasSubstr("  stack    of ranks 0-4, 6-63:\n"
+                                      "           clock_nanosleep\n"
+                                      "           lockstep::Sleep()\n"
+                                      "  stack    of rank 5:\n"
+                                      "           another\n"));
 }
 
 // All in one function, each at another place of it, as threads are that compute.

@@ -131,8 +131,10 @@ struct Peer {
   # As in Hello.
 }
 
-struct PeerList {
-  peers @0 :List(Peer);
+struct Arenas {
+  # What a worker has to know of all others: the second frame of its welcome.
+  segments @0 :List(Text);
+  # By rank, as in Peer. The world's size is their number.
 }
 
 struct Welcome {
@@ -145,9 +147,8 @@ struct Welcome {
   rank @1 :Int32;
   # Stable for the worker's lifetime.
   peers @2 :List(Peer);
-  # All workers, in rank order; the world's size is its length. Empty if the message has a second frame, a
-  # PeerList, which has them: it is the same for all workers, so a world of a thousand costs a thousand peers and
-  # not their square.
+  # All workers, in rank order; the world's size is its length. Empty if the message has a second frame, which
+  # is made once for all workers: the Arenas.
   livenessEndpoint @3 :Text;
   heartbeatMillis @4 :UInt32;
   # How often to send a Heartbeat.

@@ -89,6 +89,7 @@ std::string WatchedWorkers::WhyDismissed(Rank rank, uint64_t watch) const {
 bool WatchedWorkers::Hear(Rank rank, const control::PeerName& peer, TimePoint now) {
   Watched& watched = At(rank);
   watched.last_heard = now;
+  watched.was_heard = true;
   if (watched.peer == peer) return false;
   watched.peer = peer;
   return true;
@@ -161,8 +162,8 @@ std::vector<WorkerLoss> WatchedWorkers::TakeEnded(TimePoint now) {
 }
 
 TimePoint WatchedWorkers::SilentAt(const Watched& watched) const {
-  return watched.last_heard +
-         (watched.welcome ? patience_.worker_timeout : patience_.joining_timeout);
+  const bool has_begun = watched.welcome && watched.was_heard;
+  return watched.last_heard + (has_begun ? patience_.worker_timeout : patience_.joining_timeout);
 }
 
 std::string WatchedWorkers::WhySilent(const Watched& watched, TimePoint now) const {

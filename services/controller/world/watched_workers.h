@@ -25,9 +25,10 @@ class WatchedWorkers {
  public:
   struct Patience {
     std::chrono::milliseconds heartbeat_interval{500};
-    // How long a worker may be silent before its welcome, ...
+    // How long a worker may be silent before its welcome, and from there to its first heartbeat: in
+    // a large world many connect at once; ...
     std::chrono::milliseconds joining_timeout{5000};
-    // ... and after it.
+    // ... and from then on.
     std::chrono::milliseconds worker_timeout{2000};
   };
   // How a worker can be watched, besides its heartbeats.
@@ -84,6 +85,7 @@ class WatchedWorkers {
   struct Watched {
     bool watching = false;
     bool welcome = false;
+    bool was_heard = false;  // on the liveness channel
     WatchId id;
     control::PeerName peer;
     TimePoint last_heard;

@@ -79,17 +79,20 @@ void World::StartIfComplete() {
   }
   membership_.WelcomeAll();
   for (const Rank rank : newcomers) liveness_.ExpectHeartbeats(rank);
-  const control::Frame peers = EncodePeers();
+  const control::Frame arenas = EncodeArenas();
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
     outbox_.ToWorker(membership_.member(rank).peer,
-                     control::Message{WelcomeFor(rank, forget), peers});
+                     control::Message{WelcomeFor(rank, forget), arenas});
   }
 }
 
-control::Frame World::EncodePeers() const {
-  return control::EncodeMessage<wire::PeerList>([&](wire::PeerList::Builder list) {
-    WritePeers(list.initPeers(static_cast<unsigned>(membership_.size())), membership_);
+control::Frame World::EncodeArenas() const {
+  return control::EncodeMessage<wire::Arenas>([&](wire::Arenas::Builder arenas) {
+    auto segments = arenas.initSegments(static_cast<unsigned>(membership_.size()));
+    for (Rank rank = 0; rank < membership_.size(); ++rank) {
+      segments.set(static_cast<unsigned>(rank), membership_.member(rank).facts.segment);
+    }
   });
 }
 

@@ -87,8 +87,8 @@ class World {
   // They have nothing of the sessions that are open.
   void NoteNewcomers(const std::vector<Rank>& newcomers);
   // `forget`: what it holds is out of date.
-  // The second frame of all welcomes: the world, the same for every worker.
-  control::Frame EncodePeers() const;
+  // The second frame of all welcomes.
+  control::Frame EncodeArenas() const;
   control::Frame WelcomeFor(Rank rank, bool forget) const;
   void HandleLost(const WorkerLoss& loss);
 

@@ -12,20 +12,21 @@ namespace lockstep::worker {
 using std::chrono::milliseconds;
 
 StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
-                                 const control::Frame& peers) {
+                                 const control::Frame& arenas) {
   Membership membership;
   membership.rank = welcome.getRank();
   membership.epoch = epoch;
   membership.controller = Epoch(welcome.getController());
   membership.cluster = control::ToString(welcome.getCluster());
-  const auto read_peers = [&](capnp::List<wire::Peer>::Reader list) {
-    for (auto peer : list) membership.segments.push_back(control::ToString(peer.getSegment()));
-  };
-  read_peers(welcome.getPeers());
-  if (peers.size() > 0) {
+  for (auto peer : welcome.getPeers()) {
+    membership.segments.push_back(control::ToString(peer.getSegment()));
+  }
+  if (arenas.size() > 0) {
     LOCKSTEP_RETURN_IF_ERROR(
-        control::DecodeMessage<wire::PeerList>(peers, [&](wire::PeerList::Reader list) {
-          read_peers(list.getPeers());
+        control::DecodeMessage<wire::Arenas>(arenas, [&](wire::Arenas::Reader reader) {
+          for (const auto segment : reader.getSegments()) {
+            membership.segments.push_back(control::ToString(segment));
+          }
           return OkStatus();
         }));
   }

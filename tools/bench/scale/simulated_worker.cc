@@ -135,7 +135,7 @@ Status SimulatedWorker::TakeCommand(const control::Message& message) {
       control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
         is_welcome = envelope.isWelcome();
         if (!is_welcome) return OkStatus();
-        if (message.size() < 2) return Internal("a welcome without peers");
+        if (message.size() < 2) return Internal("a welcome without arenas");
         return Enter(Epoch(envelope.getEpoch()), envelope.getWelcome(), message[1]);
       }));
   if (is_welcome) return OkStatus();
@@ -153,7 +153,7 @@ Status SimulatedWorker::TakeCommand(const control::Message& message) {
 }
 
 Status SimulatedWorker::Enter(Epoch epoch, wire::Welcome::Reader welcome,
-                              const control::Frame& peers) {
+                              const control::Frame& arenas) {
   membership_.epoch = epoch;
   membership_.rank = welcome.getRank();
   membership_.controller = Epoch(welcome.getController());
@@ -163,8 +163,8 @@ Status SimulatedWorker::Enter(Epoch epoch, wire::Welcome::Reader welcome,
   membership_.sequence = welcome.getSequence();
   membership_.segments.clear();
   LOCKSTEP_RETURN_IF_ERROR(
-      control::DecodeMessage<wire::PeerList>(peers, [&](wire::PeerList::Reader list) {
-        membership_.segments.resize(list.getPeers().size());
+      control::DecodeMessage<wire::Arenas>(arenas, [&](wire::Arenas::Reader reader) {
+        membership_.segments.resize(reader.getSegments().size());
         return OkStatus();
       }));
   if (liveness_ == nullptr) {

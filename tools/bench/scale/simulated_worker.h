@@ -65,9 +65,9 @@ class SimulatedWorker {
   Status TakeBatch(const worker::BatchContext& batch, uint64_t sequence,
                    const control::Frame& body);
   Status TakeLiveness(wire::LivenessMessage::Reader message, const control::Frame& body);
-  // Counts the peers and reads none of them: all workers here share one thread, and would read a
+  // Counts the arenas and reads no names: all workers here share one thread, and would read a
   // million of them before the last one is heard.
-  Status Enter(Epoch epoch, wire::Welcome::Reader welcome, const control::Frame& peers);
+  Status Enter(Epoch epoch, wire::Welcome::Reader welcome, const control::Frame& arenas);
   Status Reply(const worker::BatchContext& batch, const Status& status);
 
   const std::shared_ptr<control::ZmqContext> context_;

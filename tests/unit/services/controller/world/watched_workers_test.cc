@@ -46,12 +46,21 @@ TEST_F(WatchedWorkersTest, WorkerThatJoinsMayBeSilentForLonger) {
   Watch(0);
   Watch(1);
   workers_.Welcome(1, now_);
+  workers_.Hear(1, "worker 1", now_);
   EXPECT_THAT(Pass(990ms), IsEmpty());
   EXPECT_THAT(Pass(20ms), ElementsAre(1));
   EXPECT_EQ(reason_, "no heartbeat for 1000 ms");
   EXPECT_THAT(Pass(3900ms), IsEmpty());
   EXPECT_THAT(Pass(200ms), ElementsAre(0));
   EXPECT_THAT(Pass(10s), IsEmpty()) << "each is lost once";
+}
+
+// A thousand workers that are welcomed at once take a while to be heard.
+TEST_F(WatchedWorkersTest, FirstHeartbeatMayComeAsLateAsAWelcome) {
+  Watch(0);
+  workers_.Welcome(0, now_);
+  EXPECT_THAT(Pass(4900ms), IsEmpty());
+  EXPECT_THAT(Pass(200ms), ElementsAre(0));
 }
 
 TEST_F(WatchedWorkersTest, WorkerThatIsHeardLives) {
@@ -66,6 +75,7 @@ TEST_F(WatchedWorkersTest, WorkerThatIsHeardLives) {
 TEST_F(WatchedWorkersTest, TimeInWhichItCouldNotLookIsNoSilence) {
   Watch(0);
   workers_.Welcome(0, now_);
+  workers_.Hear(0, "worker 0", now_);
   EXPECT_THAT(Pass(100ms), IsEmpty());
   now_ += 1h;
   EXPECT_THAT(workers_.TakeLost(now_), IsEmpty());

@@ -35,6 +35,12 @@ PowerLaw FitPowerLaw(absl::Span<const double> x, absl::Span<const double> y) {
   return {std::exp(mean_v - exponent * mean_u), exponent};
 }
 
+std::string ExponentText(double exponent) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", std::abs(exponent) < 0.005 ? 0 : exponent);
+  return text;
+}
+
 PowerLaw Growth::Law(const Curve& curve, double from) const {
   const auto first =
       static_cast<size_t>(std::lower_bound(workers.begin(), workers.end(), from) - workers.begin());
@@ -65,9 +71,7 @@ void PrintGrowth(std::ostream& out, const Growth& growth) {
     for (const double from : {0.0, kManyWorkers}) {
       const auto points = std::count_if(growth.workers.begin(), growth.workers.end(),
                                         [&](double workers) { return workers >= from; });
-      char exponent[32];
-      std::snprintf(exponent, sizeof exponent, "%.2f", growth.Law(curve, from).exponent);
-      row.emplace_back(points < 3 ? "" : exponent);
+      row.emplace_back(points < 3 ? "" : ExponentText(growth.Law(curve, from).exponent));
     }
     table.AddRow(std::move(row));
   }

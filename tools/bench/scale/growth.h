@@ -23,6 +23,9 @@ struct PowerLaw {
 // above zero are left out; of fewer than two the exponent is 0. `x` and `y` have the same length.
 PowerLaw FitPowerLaw(absl::Span<const double> x, absl::Span<const double> y);
 
+// "1.09"; what is nearly nothing has no sign.
+std::string ExponentText(double exponent);
+
 struct Curve {
   std::string name;            // "CPU of a broadcast"
   std::string unit;            // "us"

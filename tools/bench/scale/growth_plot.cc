@@ -13,7 +13,7 @@ constexpr int kColumns = 3;
 constexpr double kPanelWidth = 300;
 constexpr double kPanelHeight = 190;
 // Of a panel, around the axes: for the title, the numbers of both axes, and a gap.
-constexpr double kLeft = 52;
+constexpr double kLeft = 58;
 constexpr double kRight = 16;
 constexpr double kTop = 40;
 constexpr double kBottom = 34;
@@ -105,9 +105,8 @@ void DrawPanel(std::ostream& out, const Growth& growth, const Curve& curve, doub
     out << "<circle class=\"point\" cx=\"" << Number(across.At(growth.workers[i])) << "\" cy=\""
         << Number(up.At(curve.values[i])) << "\" r=\"3\"/>\n";
   }
-  char exponent[64];
-  std::snprintf(exponent, sizeof exponent, "%s, exponent %.2f", curve.unit.c_str(), law.exponent);
-  DrawText(out, left + 8, top + 31, "unit", exponent);
+  DrawText(out, left + 8, top + 31, "unit",
+           curve.unit + ", exponent " + ExponentText(law.exponent));
 }
 
 }  // namespace

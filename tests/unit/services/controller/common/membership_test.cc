@@ -114,7 +114,7 @@ TEST(MembershipTest, WorkerWithoutACommonVersionIsRefused) {
   EXPECT_THAT(Message(newer), HasSubstr("9.9.9"));
   EXPECT_THAT(Message(newer), HasSubstr(kBuildVersion));
   candidate.min_version = 0;
-  candidate.max_version = kOldestProtocolVersion - 1;
+  candidate.max_version = kOldestWorkerProtocolVersion - 1;
   EXPECT_EQ(members.Admit("a", candidate).status().code(), StatusCode::kFailedPrecondition);
   // A range that holds ours is fine.
   candidate.max_version = kProtocolVersion + 1;

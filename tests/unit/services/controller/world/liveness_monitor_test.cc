@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,7 +104,8 @@ class LivenessTest : public testing::Test {
     endpoint_ = channel->endpoint();
     monitor_ = std::make_unique<LivenessMonitor>(
         std::move(channel), workers,
-        LivenessMonitor::Options{kEpoch, interval, joining_timeout_, timeout, "tcp://controller:1"},
+        LivenessMonitor::Options{kEpoch, interval, joining_timeout_.value_or(timeout), timeout,
+                                 "tcp://controller:1"},
         [this](const WorkerLoss& loss) {
           std::lock_guard lock(mutex_);
           lost_.push_back(loss);
@@ -144,7 +146,8 @@ class LivenessTest : public testing::Test {
   std::vector<WorkerLoss> lost_;
   std::map<Rank, WatchId> watches_;
   std::vector<WorkerReport> reports_;
-  std::chrono::milliseconds joining_timeout_ = kNever;
+  // Until the welcome and the first heartbeat; none: as long as from then on.
+  std::optional<std::chrono::milliseconds> joining_timeout_;
 };
 
 TEST_F(LivenessTest, FirstHeartbeatIsAnsweredAtOnce) {

@@ -122,7 +122,7 @@ TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
   std::thread controller([&] {
     Answer(
         [](wire::Hello::Reader hello) {
-          EXPECT_EQ(hello.getMinVersion(), kOldestProtocolVersion);
+          EXPECT_EQ(hello.getMinVersion(), kOldestWorkerProtocolVersion);
           EXPECT_EQ(hello.getMaxVersion(), kProtocolVersion);
           EXPECT_EQ(std::string(hello.getCluster().cStr()), "wanted");
           EXPECT_EQ(hello.getRank(), 2);

@@ -26,7 +26,8 @@ struct Blocker {
 
 struct StallDiagnosis {
   // Those with the work of a session that has ended come first, because new sessions wait for them,
-  // too; then those who hold up most others; of those who hold up as many, those who do what few do.
+  // too; then those who hold up most others; of those who hold up as many, those who do what few
+  // do.
   std::vector<Blocker> blockers;
   // In one collective although there is no blocker: they work.
   std::vector<Rank> together;

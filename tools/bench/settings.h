@@ -17,8 +17,8 @@ struct Settings {
   bool quick = false;
   // An empty directory of this run's own: outputs of programs, sockets of clusters.
   std::string scratch;
-  // Of `--scale`: where its picture goes (empty: nowhere), and the numbers of workers (empty: as the
-  // mode has them).
+  // Of `--scale`: where its picture goes (empty: nowhere), and the numbers of workers (empty: as
+  // the mode has them).
   std::string picture = {};
   std::vector<int> workers = {};
 };

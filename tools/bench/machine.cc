@@ -59,7 +59,7 @@ std::string Now() {
 }
 
 std::string Build() {
-  std::string text = kHasSanitizer ? "sanitizer" : kIsOptimised ? "optimised" : "not optimised";
+  std::string text = kSanitized ? "sanitizer" : kIsOptimised ? "optimised" : "not optimised";
   return text + ", compiler " + __VERSION__;
 }
 

@@ -49,7 +49,11 @@ TEST_F(ObjectCacheTest, CompilesOnceThenFindsInMemoryAndOnDisk) {
   const auto first = Get(cache);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ((*first)->signature().function, "sum");
+  EXPECT_EQ(cache.last_load().origin, fragment::Origin::kCompiler);
+  EXPECT_GT(cache.last_load().compiling.count(), 0);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(*Get(cache), *first);
+  EXPECT_EQ(cache.last_load().origin, fragment::Origin::kMemory);
+  EXPECT_EQ(cache.last_load().compiling.count(), 0);
   const ObjectCacheUse use = cache.use();
   EXPECT_EQ(use.compiles, 1u);
   EXPECT_EQ(use.memory_hits, 1000u);
@@ -61,6 +65,7 @@ TEST_F(ObjectCacheTest, CompilesOnceThenFindsInMemoryAndOnDisk) {
 
   ObjectCache later(Options());
   EXPECT_TRUE(Get(later).ok());
+  EXPECT_EQ(later.last_load().origin, fragment::Origin::kDisk);
   EXPECT_EQ(later.use().disk_hits, 1u);
   EXPECT_EQ(later.use().compiles, 0u);
   EXPECT_EQ(fake_.Requests(), 1u);

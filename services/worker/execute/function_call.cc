@@ -18,8 +18,7 @@ using tensor::Tensor;
 // One call on this rank.
 class FunctionCall {
  public:
-  FunctionCall(SessionState& session, const tensor::Processors& places,
-               PreparedCall& prepared)
+  FunctionCall(SessionState& session, const tensor::Processors& places, PreparedCall& prepared)
       : session_(session), places_(places), prepared_(prepared) {}
 
   Status TakeArguments(capnp::List<wire::Value>::Reader values) {

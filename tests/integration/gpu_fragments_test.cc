@@ -217,7 +217,11 @@ INSTANTIATE_TEST_SUITE_P(Clusters, GpuFragmentsLossTest,
 
 // Rank 2 has the seventh of ten numbers.
 TEST_P(GpuFragmentsLossTest, AFaultOfAKernelIsAttributedAndCostsTheWorker) {
-  (void)Execute("crash", {{Numbers(10), Split::kRows}, 7.0}, {{Combine::kRows}});
+  // Nothing else is in flight: a fault is told of the device, and named for the oldest command that
+  // is not known to have ended.
+  const DRef numbers = Unwrap(session_->Place(Numbers(10), Split::kRows));
+  EXPECT_OK(session_->SyncAll());
+  (void)Execute("crash", {{numbers, Split::kRows}, 7.0}, {{Combine::kRows}});
   EXPECT_THAT(Message(session_->SyncAll()), AllOf(HasSubstr("rank 2"), HasSubstr("kernels.cu"),
                                                   HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")));
   EXPECT_OK(cluster_->ReplaceWorker(2));

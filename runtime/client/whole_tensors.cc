@@ -38,8 +38,8 @@ StatusOr<DRef> WholeTensors::CopyToWorker0(const HostTensor& from) {
 }
 
 StatusOr<HostTensor> WholeTensors::CopyFromWorker0(const DRef& from) {
-  LOCKSTEP_ASSIGN_OR_RETURN(BulkCopier::Description description, bulk_.Describe(from));
-  HostTensor tensor{description.dtype, std::move(description.shape), {}};
+  LOCKSTEP_ASSIGN_OR_RETURN(const BulkCopier::Description description, bulk_.Describe(from));
+  HostTensor tensor{description.dtype, description.shape, {}};
   const auto count = static_cast<size_t>(tensor.shape.NumElements());
   tensor.data.resize(count * SizeOf(tensor.dtype));
   LOCKSTEP_RETURN_IF_ERROR(bulk_.Read({tensor.data.data(), count, tensor.dtype}, from));

@@ -81,7 +81,9 @@ void DrawPanel(std::ostream& out, const Growth& growth, const Curve& curve, doub
   const LogAxis across(growth.workers.front(), growth.workers.back(), left + kLeft,
                        left + kPanelWidth - kRight);
   const LogAxis up(least, most, top + kPanelHeight - kBottom, top + kTop);
-  for (double tick = least; tick <= most * 1.001; tick *= 10) {
+  const auto decades = static_cast<int>(std::lround(std::log10(most / least)));
+  for (int decade = 0; decade <= decades; ++decade) {
+    const double tick = least * std::pow(10, decade);
     DrawLine(out, "grid", left + kLeft, up.At(tick), left + kPanelWidth - kRight, up.At(tick));
     DrawText(out, left + kLeft - 5, up.At(tick) + 4, "number", ShortNumber(tick));
   }
@@ -131,8 +133,9 @@ std::string GrowthSvg(const Growth& growth) {
          "</style>\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   for (int i = 0; i < panels; ++i) {
+    const int row = i / kColumns;
     DrawPanel(out, growth, growth.curves[static_cast<size_t>(i)], (i % kColumns) * kPanelWidth,
-              (i / kColumns) * kPanelHeight);
+              row * kPanelHeight);
   }
   DrawText(out, 8, height - 8, "unit",
            "Across: the number of workers. Points: measured. Lines: the nearest power law from " +

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/collective/folder_rendezvous.h"
+#include "runtime/collective/nccl/endings.h"
 #include "runtime/collective/nccl/handle.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/shm/shm.h"
@@ -202,6 +203,10 @@ StatusOr<std::vector<GpuCollectives>> MeasureGpuCollectives(const Settings& sett
     threads.emplace_back([&, rank] { ends[static_cast<size_t>(rank)] = run(rank); });
   }
   for (std::thread& thread : threads) thread.join();
+  // Their communicators end on threads of their own.
+  if (!collective::nccl::AwaitEndings(Patience())) {
+    return DeadlineExceeded("communicators do not end");
+  }
   for (int rank = 0; rank < gpus; ++rank) {
     LOCKSTEP_RETURN_IF_ERROR(
         Annotate(ends[static_cast<size_t>(rank)], "GPU " + std::to_string(rank)));

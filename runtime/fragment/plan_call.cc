@@ -37,15 +37,10 @@ bool IsSameResult(const Layout& a, const Layout& b) {
          a.mesh().SortedRanks() == b.mesh().SortedRanks();
 }
 
-bool HasPartial(const Layout& layout) {
-  return std::any_of(layout.placements().begin(), layout.placements().end(),
-                     [](const plan::Placement& placement) { return placement.is_partial(); });
-}
-
 // Also in what a call takes them for: of one worker, all layouts lie alike. A reshard between such
 // layouts is nothing when it is lowered.
 bool MeanTheSame(const Layout& a, const Layout& b) {
-  return IsDealtOut(a) == IsDealtOut(b) && HasPartial(a) == HasPartial(b) && plan::LieAlike(a, b);
+  return IsDealtOut(a) == IsDealtOut(b) && IsPartial(a) == IsPartial(b) && plan::LieAlike(a, b);
 }
 
 // Of a call in a program.

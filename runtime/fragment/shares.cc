@@ -8,11 +8,6 @@
 namespace lockstep::fragment {
 namespace {
 
-bool IsPartial(const plan::Layout& layout) {
-  return std::any_of(layout.placements().begin(), layout.placements().end(),
-                     [](const plan::Placement& placement) { return placement.is_partial(); });
-}
-
 // Where a part begins, and how large it is: numbers that can be compared.
 void Append(const plan::Box& part, std::vector<int64_t>* numbers) {
   numbers->insert(numbers->end(), part.begin.dims().begin(), part.begin.dims().end());
@@ -24,6 +19,11 @@ void Append(const plan::Box& part, std::vector<int64_t>* numbers) {
 bool IsDealtOut(const plan::Layout& layout) {
   return std::any_of(layout.placements().begin(), layout.placements().end(),
                      [](const plan::Placement& placement) { return placement.is_shard(); });
+}
+
+bool IsPartial(const plan::Layout& layout) {
+  return std::any_of(layout.placements().begin(), layout.placements().end(),
+                     [](const plan::Placement& placement) { return placement.is_partial(); });
 }
 
 bool DiffersByWorker(const PlacedCall& call, int argument) {

@@ -13,6 +13,8 @@ namespace lockstep::fragment {
 
 // Whether any of its dimensions is dealt out, if only to one worker.
 bool IsDealtOut(const plan::Layout& layout);
+// Whether its values are partial along any axis, if only of one worker.
+bool IsPartial(const plan::Layout& layout);
 
 // Whether the argument is split, has partial values, or is each worker's own: whether, as a rule,
 // it differs from worker to worker.

@@ -31,12 +31,8 @@ text::Tint TintOf(WorkerState state) {
 
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
 
-// Only what lasts: commands of a moment come and go between two heartbeats.
 std::string Doing(const WorkerStatus& worker) {
-  constexpr std::chrono::milliseconds kLasts{200};
-  const WorkerActivity& activity = worker.activity;
-  const bool lasts = activity.kind != WorkerActivity::Kind::kNone && activity.since >= kLasts;
-  return lasts ? activity.Describe() : "";
+  return DoesWhatLasts(worker) ? worker.activity.Describe() : "";
 }
 
 Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
@@ -216,13 +212,13 @@ void PrintWorkerGroups(std::ostream& out, const text::Style& style,
       oldest = std::max(oldest, worker->heartbeat_age);
     }
     const bool has_reason = !longest.reason.empty();
-    const std::string doing = Doing(longest).empty() ? "" : DescribeWork(group.workers);
+    const std::string doing = DoesWhatLasts(longest) ? DescribeWork(group.workers) : "";
     table.AddRow({text::Shorten(RankRanges(group.ranks()), kMostRanksWidth),
                   std::to_string(group.size()),
                   StateCell(longest),
                   HostsOf(group.workers, kMostHosts),
                   is_one ? NumberIfAny(longest.pid) : "",
-                  is_one ? longest.device : longest.device.substr(0, longest.device.find(':')),
+                  is_one ? longest.device : KindOfDevice(longest.device),
                   longest.backend,
                   joined ? CounterOf(group, &WorkerActivity::received) : "",
                   joined ? CounterOf(group, &WorkerActivity::launched) : "",

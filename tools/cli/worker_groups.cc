@@ -13,13 +13,6 @@ namespace {
 
 using Kind = WorkerActivity::Kind;
 
-// What is shorter comes and goes between two heartbeats.
-constexpr std::chrono::milliseconds kGroupsFrom{200};
-
-bool DoesWhatLasts(const WorkerStatus& worker) {
-  return worker.activity.kind != Kind::kNone && worker.activity.since >= kGroupsFrom;
-}
-
 // Without times, which differ from one to the next: "no heartbeat for # ms".
 std::string WithoutTimes(const std::string& reason) {
   std::string text;
@@ -34,9 +27,6 @@ std::string WithoutTimes(const std::string& reason) {
   }
   return text;
 }
-
-// "cuda" of "cuda:3": those of a host differ in nothing else.
-std::string KindOfDevice(const std::string& device) { return device.substr(0, device.find(':')); }
 
 // Those that have taken far fewer batches than others: what a heartbeat tells is some hundred
 // milliseconds old, so all differ a little.
@@ -116,6 +106,13 @@ std::vector<WorkerGroup> GroupWorkers(const std::vector<WorkerStatus>& workers,
   });
   return groups;
 }
+
+bool DoesWhatLasts(const WorkerStatus& worker) {
+  constexpr std::chrono::milliseconds kLasts{200};
+  return worker.activity.kind != Kind::kNone && worker.activity.since >= kLasts;
+}
+
+std::string KindOfDevice(const std::string& device) { return device.substr(0, device.find(':')); }
 
 bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b) {
   return a.activity.kind == b.activity.kind && a.activity.session == b.activity.session &&

@@ -30,6 +30,12 @@ struct WorkerGroup {
 std::vector<WorkerGroup> GroupWorkers(const std::vector<WorkerStatus>& workers,
                                       const std::vector<bool>& apart = {});
 
+// Whether it executes what lasts: commands of a moment come and go between two heartbeats.
+bool DoesWhatLasts(const WorkerStatus& worker);
+
+// "cuda" of "cuda:3": those of a host differ in nothing else.
+std::string KindOfDevice(const std::string& device);
+
 // They execute the same function of the same session, at the same place, although it may be another
 // call of it; or nothing.
 bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b);

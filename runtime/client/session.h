@@ -52,6 +52,7 @@ namespace lockstep {
 namespace control {
 class ZmqContext;
 }
+
 struct SessionOptions {
   // The controller's endpoint for clients: "ipc:///run/...", "tcp://host:port".
   std::string endpoint;

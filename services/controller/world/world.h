@@ -86,9 +86,9 @@ class World {
   std::vector<Rank> RestoreSessions();
   // They have nothing of the sessions that are open.
   void NoteNewcomers(const std::vector<Rank>& newcomers);
-  // `forget`: what it holds is out of date.
   // The second frame of all welcomes.
   control::Frame EncodeArenas() const;
+  // `forget`: what it holds is out of date.
   control::Frame WelcomeFor(Rank rank, bool forget) const;
   void HandleLost(const WorkerLoss& loss);
 

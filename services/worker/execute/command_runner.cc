@@ -340,7 +340,7 @@ Status CommandRunner::NoteFragment(SessionState& session, const std::string& nam
                                    const Status& status) {
   if (gpu_ == nullptr) return status;
   // Of one that computes elsewhere, arguments may have been copied from there, and results to it.
-  FragmentCommands::GpuMemory memory = fragments_.TakeGpuMemory();
+  GpuMemory memory = fragments_.TakeGpuMemory();
   const Status noted = gpu_->Note(session, {.command = running_.number,
                                             .what = name,
                                             .reads = std::move(memory.reads),

@@ -70,7 +70,7 @@ class CompiledCall {
   }
 
   // What the GPU reads and writes for it.
-  FragmentCommands::GpuMemory TakeGpuMemory() { return std::move(gpu_memory_); }
+  GpuMemory TakeGpuMemory() { return std::move(gpu_memory_); }
 
   Status Give(capnp::List<uint64_t>::Reader registers) {
     for (unsigned i = 0; i < registers.size(); ++i) {
@@ -130,7 +130,7 @@ class CompiledCall {
   absl::InlinedVector<const void*, kUsual> data_;
   std::vector<Tensor> copies_;  // or what is used where it lies, and counted by the GPU's tracker
   absl::InlinedVector<Tensor, kUsual> results_;
-  FragmentCommands::GpuMemory gpu_memory_;
+  GpuMemory gpu_memory_;
 };
 
 Status CheckCounts(const fragment::Signature& signature, size_t arguments, size_t results) {

@@ -38,8 +38,6 @@ class FragmentCommands {
                                                 absl::Span<const registers::Value> arguments,
                                                 registers::Value* result)>;
 
-  using GpuMemory = worker::GpuMemory;
-
   // All is borrowed. Without a recorder nothing is recorded for timelines. `threads` compute one
   // fragment, the executing thread among them.
   FragmentCommands(int threads, control::ActivityPage& activity, Recorder* recorder,

@@ -10,8 +10,9 @@ $Cxx.namespace("lockstep::wire");
 const protocolVersion :UInt32 = 3;
 # Version of everything in schemas/. Peers name the range they speak in their first message; without
 # a common version the newcomer is refused. Since version 2 every message begins with a tag
-# (protocol.capnp). Since version 3 a welcome, and the answer of an exchange, may have a second frame, which is
-# made once for all workers: workers of older releases are refused.
+# (protocol.capnp). Since version 3 a welcome, and the answer of a complete exchange, have a second frame, which is
+# made once for all workers: workers of older releases are refused. A field named `obsolete...` is neither written
+# nor read any more, and keeps its number.
 
 struct Host {
   name @0 :Text;
@@ -140,15 +141,13 @@ struct Arenas {
 struct Welcome {
   # Sent to every worker when the last one has joined, and again, under a greater epoch (that of the
   # envelope), when a lost one was replaced: the worker gives up all communicators, connects anew with
-  # `peers`, and says ready again. It keeps the sessions named here with their registers, opens those
-  # that it does not have, and closes all others.
+  # all ranks, and says ready again. It keeps the sessions named here with their registers, opens those
+  # that it does not have, and closes all others. The message has a second frame: the Arenas.
   version @0 :UInt32;
   # The protocol version chosen.
   rank @1 :Int32;
   # Stable for the worker's lifetime.
-  peers @2 :List(Peer);
-  # All workers, in rank order; the world's size is its length. Empty if the message has a second frame, which
-  # is made once for all workers: the Arenas.
+  obsoletePeers @2 :AnyPointer;
   livenessEndpoint @3 :Text;
   heartbeatMillis @4 :UInt32;
   # How often to send a Heartbeat.
@@ -404,18 +403,18 @@ struct Exchange {
 }
 
 struct Exchanged {
-  # From the controller.
+  # From the controller. While no member is missing, the message has a second frame: the OfferList.
   number @0 :UInt64;
   # The worker's.
-  answers @1 :List(Data);
-  # What each member has offered to this one; without meaning while a member is missing. Empty if the message has
-  # a second frame, an OfferList, which has them: where each member has one offer for all, it is the same for all.
+  obsoleteAnswers @1 :AnyPointer;
   missing @2 :List(Int32);
   # Members that have not offered anything yet.
 }
 
 struct OfferList {
+  # Where each member has one offer for all, this is the same for all, and made once.
   offers @0 :List(Data);
+  # What each member has offered to this one.
 }
 
 struct LivenessMessage {

@@ -98,8 +98,8 @@ void AddToController(SeedFolder& folder) {
 
 void AddToWorker(SeedFolder& folder) {
   std::string all;
-  const auto add = [&](const std::string& name, auto fill) {
-    const std::string record = Say<wire::LivenessMessage>(0, fill);
+  const auto add = [&](const std::string& name, auto fill, const control::Frame& body = {}) {
+    const std::string record = Say<wire::LivenessMessage>(0, fill, body);
     folder.Add("worker_liveness", name, record);
     all += record;
   };
@@ -128,7 +128,10 @@ void AddToWorker(SeedFolder& folder) {
     question.setMost(10);
   });
   add("broken", [](LivenessMessageBuilder message) { message.setBroken(4); });
-  add("exchanged", [](LivenessMessageBuilder message) { message.initExchanged().initAnswers(2); });
+  add(
+      "exchanged", [](LivenessMessageBuilder message) { message.initExchanged(); },
+      control::EncodeMessage<wire::OfferList>(
+          [](wire::OfferList::Builder list) { list.initOffers(2); }));
   add("exchanged_missing", [](LivenessMessageBuilder message) {
     auto exchanged = message.initExchanged();
     exchanged.initMissing(1).set(0, 1);

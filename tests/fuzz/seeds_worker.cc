@@ -244,15 +244,10 @@ void AddBatchSeeds(SeedFolder& folder) {
   folder.Add("batch", "body_as_it_travels", std::string(1, '\0') + BytesOf(writer.Take()));
 }
 
-void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, int workers, uint32_t session) {
+void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, uint32_t session) {
   envelope.setEpoch(epoch);
   auto welcome = envelope.initWelcome();
   welcome.setVersion(kProtocolVersion);
-  auto peers = welcome.initPeers(static_cast<unsigned>(workers));
-  for (unsigned i = 0; i < peers.size(); ++i) {
-    peers[i].setRank(static_cast<Rank>(i));
-    peers[i].setSegment("lockstep-segment");
-  }
   welcome.setLivenessEndpoint("inproc://liveness");
   welcome.setHeartbeatMillis(500);
   welcome.setFlowWindowBytes(1 << 20);
@@ -265,6 +260,13 @@ void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, int workers,
   record.name = "client";
   record.names = {{"weights", {RegisterId{1, 1}, 1}}};
   control::WriteSessionRecord(welcome.initSessions(1)[0], record);
+}
+
+control::Frame Arenas(unsigned workers) {
+  return control::EncodeMessage<wire::Arenas>([&](wire::Arenas::Builder arenas) {
+    auto segments = arenas.initSegments(workers);
+    for (unsigned i = 0; i < workers; ++i) segments.set(i, "lockstep-segment");
+  });
 }
 
 std::string Batch(uint64_t first_command, const control::Frame& body) {
@@ -280,10 +282,10 @@ std::string Batch(uint64_t first_command, const control::Frame& body) {
 }
 
 void AddEnvelopeSeeds(SeedFolder& folder) {
-  const auto welcome = [](uint64_t epoch, int workers, uint32_t session) {
-    return Say<wire::Envelope>(0, [&](wire::Envelope::Builder envelope) {
-      WriteWelcome(envelope, epoch, workers, session);
-    });
+  const auto welcome = [](uint64_t epoch, unsigned workers, uint32_t session) {
+    return Say<wire::Envelope>(
+        0, [&](wire::Envelope::Builder envelope) { WriteWelcome(envelope, epoch, session); },
+        Arenas(workers));
   };
   const std::string sync = Batch(1, Body([](Command command) { command.setSync(); }));
   const std::string send = Batch(1, Body([](Command command) {
@@ -299,18 +301,23 @@ void AddEnvelopeSeeds(SeedFolder& folder) {
   const std::string close = Batch(0, Body([](Command command) { command.initCloseSession(); }));
   folder.Add("envelope", "welcome", welcome(7, 1, kSeedSession));
   folder.Add("envelope", "finding_timeout_beyond_all_clocks",
-             Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
-               WriteWelcome(envelope, 7, 1, kSeedSession);
-               envelope.getWelcome().setCollectiveTimeoutMillis(~uint64_t{0});
-             }));
+             Say<wire::Envelope>(
+                 0,
+                 [](wire::Envelope::Builder envelope) {
+                   WriteWelcome(envelope, 7, kSeedSession);
+                   envelope.getWelcome().setCollectiveTimeoutMillis(~uint64_t{0});
+                 },
+                 Arenas(1)));
   folder.Add("envelope", "finding_session_without_groups",
-             Say<wire::Envelope>(0,
-                                 [](wire::Envelope::Builder envelope) {
-                                   WriteWelcome(envelope, 7, 1, 6);
-                                   auto session = envelope.getWelcome().getSessions()[0];
-                                   session.setSession(6);
-                                   session.setNumGroups(0);
-                                 }) +
+             Say<wire::Envelope>(
+                 0,
+                 [](wire::Envelope::Builder envelope) {
+                   WriteWelcome(envelope, 7, 6);
+                   auto session = envelope.getWelcome().getSessions()[0];
+                   session.setSession(6);
+                   session.setNumGroups(0);
+                 },
+                 Arenas(1)) +
                  Say<wire::Envelope>(
                      0,
                      [](wire::Envelope::Builder envelope) {

@@ -38,9 +38,9 @@ Status Read(wire::Envelope::Reader reader, const control::Message& message, Enve
       envelope->content = ReadBatch(reader);
       return OkStatus();
     case wire::Envelope::WELCOME: {
+      if (message.size() != 2) return Internal("a welcome of the controller names no arenas");
       LOCKSTEP_ASSIGN_OR_RETURN(Membership membership,
-                                ReadWelcome(envelope->epoch, reader.getWelcome(),
-                                            message.size() > 1 ? message[1] : control::Frame()));
+                                ReadWelcome(envelope->epoch, reader.getWelcome(), message[1]));
       envelope->content = std::move(membership);
       return OkStatus();
     }

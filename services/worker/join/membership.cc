@@ -18,18 +18,13 @@ StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
   membership.epoch = epoch;
   membership.controller = Epoch(welcome.getController());
   membership.cluster = control::ToString(welcome.getCluster());
-  for (auto peer : welcome.getPeers()) {
-    membership.segments.push_back(control::ToString(peer.getSegment()));
-  }
-  if (arenas.size() > 0) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        control::DecodeMessage<wire::Arenas>(arenas, [&](wire::Arenas::Reader reader) {
-          for (const auto segment : reader.getSegments()) {
-            membership.segments.push_back(control::ToString(segment));
-          }
-          return OkStatus();
-        }));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Arenas>(arenas, [&](wire::Arenas::Reader reader) {
+        for (const auto segment : reader.getSegments()) {
+          membership.segments.push_back(control::ToString(segment));
+        }
+        return OkStatus();
+      }));
   membership.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
   membership.client_endpoint = control::ToString(welcome.getClientEndpoint());
   membership.watch = welcome.getWatch();

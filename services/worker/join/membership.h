@@ -35,8 +35,8 @@ struct Membership {
   int world_size() const { return static_cast<int>(segments.size()); }
 };
 
-// Reads a welcome that came in an envelope of `epoch`, and the message's second frame, if there is
-// one. kInternal if it makes no sense; kInvalidArgument: the frame is no message of Arenas.
+// Reads a welcome that came in an envelope of `epoch`, and the message's second frame, `arenas`.
+// kInternal if it makes no sense; kInvalidArgument: the frame is no message of Arenas.
 StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
                                  const control::Frame& arenas);
 

@@ -88,19 +88,14 @@ void ControllerRendezvous::Take(wire::Exchanged::Reader exchanged, const control
   for (const Rank rank : exchanged.getMissing()) progress_.missing.push_back(rank);
   if (!progress_.missing.empty()) return;
   std::vector<std::string>& answers = progress_.answers.emplace();
-  const auto take = [&](capnp::List<capnp::Data>::Reader list) {
-    for (const auto answer : list) {
+  // Of a list that cannot be read nothing is taken, and Exchange() finds the number of answers
+  // wrong.
+  (void)control::DecodeMessage<wire::OfferList>(offered, [&](wire::OfferList::Reader list) {
+    for (const auto answer : list.getOffers()) {
       answers.emplace_back(reinterpret_cast<const char*>(answer.begin()), answer.size());
     }
-  };
-  take(exchanged.getAnswers());
-  // Of one that cannot be read nothing is taken, and the number of answers is found to be wrong.
-  if (offered.size() > 0) {
-    (void)control::DecodeMessage<wire::OfferList>(offered, [&](wire::OfferList::Reader list) {
-      take(list.getOffers());
-      return OkStatus();
-    });
-  }
+    return OkStatus();
+  });
   changed_.notify_all();
 }
 

@@ -39,7 +39,8 @@ class ControllerRendezvous final : public collective::Rendezvous {
                                               const std::atomic<bool>* cancelled,
                                               Deadline deadline) override;
 
-  // The controller's, and the message's second frame, if there is one: what was offered.
+  // The controller's, and the message's second frame: what was offered; empty while members are
+  // missing.
   void Take(wire::Exchanged::Reader exchanged, const control::Frame& offered);
   // There is no controller any more.
   void Close();

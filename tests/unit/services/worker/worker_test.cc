@@ -84,26 +84,30 @@ class WorkerTest : public testing::Test {
   // Welcomes the worker as rank 0; the arenas of the other ranks are `others`.
   void Welcome(const std::vector<std::string>& others, uint64_t epoch = 1,
                uint64_t controller = 1) {
-    const control::Frame frame =
+    const control::Frame welcoming =
         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
           envelope.setEpoch(epoch);
           auto welcome = envelope.initWelcome();
           welcome.setController(controller);
-          auto peers = welcome.initPeers(static_cast<unsigned>(others.size() + 1));
-          peers[0].setSegment(own_);
-          for (unsigned i = 0; i < others.size(); ++i) peers[i + 1].setSegment(others[i]);
           welcome.setLivenessEndpoint(liveness_->endpoint());
           welcome.setHeartbeatMillis(50);
           welcome.setFlowWindowBytes(1 << 20);
           welcome.setCollectiveTimeoutMillis(20'000);
         });
-    ASSERT_TRUE(commands_->Send({&worker_name_, 1}, {frame}).ok());
+    const control::Frame arenas =
+        control::EncodeMessage<wire::Arenas>([&](wire::Arenas::Builder builder) {
+          auto segments = builder.initSegments(static_cast<unsigned>(others.size() + 1));
+          segments.set(0, own_);
+          for (unsigned i = 0; i < others.size(); ++i) segments.set(i + 1, others[i]);
+        });
+    ASSERT_TRUE(commands_->Send({&worker_name_, 1}, {welcoming, arenas}).ok());
   }
   void AwaitHeartbeat() { Next(*liveness_, &liveness_name_); }
-  void SayOnLiveness(const std::function<void(wire::LivenessMessage::Builder)>& fill) {
-    ASSERT_TRUE(
-        liveness_->Send({&liveness_name_, 1}, {control::EncodeMessage<wire::LivenessMessage>(fill)})
-            .ok());
+  void SayOnLiveness(const std::function<void(wire::LivenessMessage::Builder)>& fill,
+                     const control::Message& further_frames = {}) {
+    control::Message message = {control::EncodeMessage<wire::LivenessMessage>(fill)};
+    message.insert(message.end(), further_frames.begin(), further_frames.end());
+    ASSERT_TRUE(liveness_->Send({&liveness_name_, 1}, message).ok());
   }
   // Answers its first heartbeat: it connects now.
   void Greet(uint64_t controller = 1) {
@@ -123,12 +127,12 @@ class WorkerTest : public testing::Test {
     return number;
   }
   void SayAllReachEachOther(uint64_t exchange) {
-    SayOnLiveness([&](auto message) {
-      auto exchanged = message.initExchanged();
-      exchanged.setNumber(exchange);
-      auto answers = exchanged.initAnswers(2);
-      for (unsigned i = 0; i < 2; ++i) answers.set(i, kj::StringPtr("0-1 -1 ").asBytes());
-    });
+    const control::Frame offered =
+        control::EncodeMessage<wire::OfferList>([](wire::OfferList::Builder list) {
+          auto offers = list.initOffers(2);
+          for (unsigned i = 0; i < 2; ++i) offers.set(i, kj::StringPtr("0-1 -1 ").asBytes());
+        });
+    SayOnLiveness([&](auto message) { message.initExchanged().setNumber(exchange); }, {offered});
   }
   static std::string NewName() {
     return std::string(SharedSegment::kNamePrefix) + "worker-test-" + RandomHex(8);

@@ -13,8 +13,21 @@ namespace lockstep::worker {
 namespace {
 
 template <typename Fill>
+control::Frame Encode(Fill fill) {
+  return control::EncodeMessage<wire::Envelope>(fill);
+}
+
+template <typename Fill>
 StatusOr<Envelope> Read(Fill fill) {
-  return ReadEnvelope({control::EncodeMessage<wire::Envelope>(fill)});
+  return ReadEnvelope({Encode(fill)});
+}
+
+// A welcome to a world of `size` ranks.
+template <typename Fill>
+StatusOr<Envelope> ReadWelcomeOf(unsigned size, Fill fill) {
+  return ReadEnvelope({Encode([&](auto envelope) { fill(envelope.initWelcome()); }),
+                       control::EncodeMessage<wire::Arenas>(
+                           [&](wire::Arenas::Builder arenas) { arenas.initSegments(size); })});
 }
 
 TEST(EnvelopeTest, NothingAndNonsenseAreRefused) {
@@ -28,21 +41,24 @@ TEST(EnvelopeTest, BatchWithoutABodyIsRefused) {
             StatusCode::kInternal);
 }
 
+TEST(EnvelopeTest, WelcomeWithoutArenasIsRefused) {
+  EXPECT_EQ(Read([](auto envelope) { envelope.initWelcome(); }).status().code(),
+            StatusCode::kInternal);
+  EXPECT_FALSE(ReadEnvelope({Encode([](auto envelope) { envelope.initWelcome(); }),
+                             control::Frame::Copy("12345678", 8)})
+                   .ok());
+}
+
 TEST(EnvelopeTest, RankOutsideTheWorldIsRefused) {
-  EXPECT_EQ(Read([](auto envelope) { envelope.initWelcome().initPeers(2); })->epoch, Epoch(0));
-  EXPECT_FALSE(Read([](auto envelope) { envelope.initWelcome().setRank(0); }).ok());
-  EXPECT_FALSE(Read([](auto envelope) {
-                 auto welcome = envelope.initWelcome();
-                 welcome.initPeers(2);
-                 welcome.setRank(-1);
-               }).ok());
+  EXPECT_EQ(ReadWelcomeOf(2, [](auto) {})->epoch, Epoch(0));
+  EXPECT_FALSE(ReadWelcomeOf(0, [](auto) {}).ok());
+  EXPECT_FALSE(ReadWelcomeOf(2, [](auto welcome) { welcome.setRank(2); }).ok());
+  EXPECT_FALSE(ReadWelcomeOf(2, [](auto welcome) { welcome.setRank(-1); }).ok());
 }
 
 // Milliseconds that no clock counts in nanoseconds, and heartbeats without a pause.
 TEST(EnvelopeTest, TimesOfAWelcomeFitTheClocks) {
-  const StatusOr<Envelope> envelope = Read([](auto builder) {
-    auto welcome = builder.initWelcome();
-    welcome.initPeers(1);
+  const StatusOr<Envelope> envelope = ReadWelcomeOf(1, [](auto welcome) {
     welcome.setCollectiveTimeoutMillis(std::numeric_limits<uint64_t>::max());
     welcome.setHeartbeatMillis(0);
   });

@@ -41,9 +41,9 @@ class JoinTest : public testing::Test {
     return Join(*client_, options_, offer_, wake_up_.fd(), stopping_, patience, &sent_away_);
   }
 
-  // Waits for the hello, looks at it, and answers with what `fill` writes.
-  template <typename Look, typename Fill>
-  void Answer(Look look, Fill fill) {
+  // Waits for the hello, looks at it, and answers.
+  template <typename Look>
+  void Answer(Look look, const control::Message& answer) {
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {server_.get()};
     ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
@@ -58,28 +58,40 @@ class JoinTest : public testing::Test {
                                                       return OkStatus();
                                                     })
             .ok());
-    ASSERT_TRUE(server_->Send({&worker, 1}, {control::EncodeMessage<wire::Envelope>(fill)}).ok());
+    ASSERT_TRUE(server_->Send({&worker, 1}, answer).ok());
   }
-  // Joins while the controller answers with what `fill` writes.
-  template <typename Fill>
-  StatusOr<Membership> JoinAnswered(Fill fill) {
-    std::thread controller([&] { Answer([](wire::Hello::Reader) {}, fill); });
+  void Answer(const control::Message& answer) {
+    Answer([](wire::Hello::Reader) {}, answer);
+  }
+  // Joins while the controller answers.
+  StatusOr<Membership> JoinAnswered(const control::Message& answer) {
+    std::thread controller([&] { Answer(answer); });
     StatusOr<Membership> membership = RunJoin();
     controller.join();
     return membership;
   }
 
-  static void WriteWelcome(wire::Envelope::Builder envelope, Rank rank, unsigned size) {
-    envelope.setEpoch(4);
-    auto welcome = envelope.initWelcome();
-    welcome.setRank(rank);
-    auto peers = welcome.initPeers(size);
-    for (unsigned i = 0; i < size; ++i) peers[i].setSegment("segment " + std::to_string(i));
-    welcome.setLivenessEndpoint("inproc://liveness");
-    welcome.setHeartbeatMillis(250);
-    welcome.setFlowWindowBytes(1000);
-    welcome.setCollectiveTimeoutMillis(9000);
-    welcome.setCluster("cluster");
+  // An answer of one frame.
+  template <typename Fill>
+  static control::Message Say(Fill fill) {
+    return {control::EncodeMessage<wire::Envelope>(fill)};
+  }
+  static control::Message Welcome(Rank rank, unsigned size) {
+    control::Message message = Say([&](wire::Envelope::Builder envelope) {
+      envelope.setEpoch(4);
+      auto welcome = envelope.initWelcome();
+      welcome.setRank(rank);
+      welcome.setLivenessEndpoint("inproc://liveness");
+      welcome.setHeartbeatMillis(250);
+      welcome.setFlowWindowBytes(1000);
+      welcome.setCollectiveTimeoutMillis(9000);
+      welcome.setCluster("cluster");
+    });
+    message.push_back(control::EncodeMessage<wire::Arenas>([&](wire::Arenas::Builder arenas) {
+      auto segments = arenas.initSegments(size);
+      for (unsigned i = 0; i < size; ++i) segments.set(i, "segment " + std::to_string(i));
+    }));
+    return message;
   }
 
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
@@ -134,7 +146,7 @@ TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
           EXPECT_EQ(std::string(hello.getBulkKey().cStr()), "lpk_bulk");
           EXPECT_EQ(std::string(hello.getMetricsEndpoint().cStr()), "http://127.0.0.1:9464");
         },
-        [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 2, 3); });
+        Welcome(2, 3));
   });
   const StatusOr<Membership> membership = RunJoin();
   controller.join();
@@ -151,33 +163,30 @@ TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
 }
 
 TEST_F(JoinTest, RefusalIsReturnedWithItsReason) {
-  const StatusOr<Membership> membership = JoinAnswered([](wire::Envelope::Builder envelope) {
+  const StatusOr<Membership> membership = JoinAnswered(Say([](wire::Envelope::Builder envelope) {
     control::WriteError(envelope.initRefused().initError(),
                         control::ErrorOf(AlreadyExists("rank 2 is taken")));
-  });
+  }));
   EXPECT_EQ(membership.status().code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(Message(membership.status()), HasSubstr("rank 2 is taken"));
 }
 
 TEST_F(JoinTest, ShutdownEndsTheWait) {
   const StatusOr<Membership> membership =
-      JoinAnswered([](wire::Envelope::Builder envelope) { envelope.setShutdown("going home"); });
+      JoinAnswered(Say([](auto envelope) { envelope.setShutdown("going home"); }));
   EXPECT_EQ(membership.status().code(), StatusCode::kAborted);
   EXPECT_THAT(Message(membership.status()), HasSubstr("going home"));
   EXPECT_EQ(sent_away_, "going home");
 }
 
 TEST_F(JoinTest, ImpossiblePlaceIsRefused) {
-  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, 3, 3); }).status().code(),
-            StatusCode::kInternal);
-  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, -1, 3); }).status().code(),
-            StatusCode::kInternal);
-  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, 0, 0); }).status().code(),
-            StatusCode::kInternal);
+  EXPECT_EQ(JoinAnswered(Welcome(3, 3)).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(JoinAnswered(Welcome(-1, 3)).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(JoinAnswered(Welcome(0, 0)).status().code(), StatusCode::kInternal);
 }
 
 TEST_F(JoinTest, BatchBeforeTheWelcomeIsRefused) {
-  EXPECT_EQ(JoinAnswered([](auto envelope) { envelope.setBatch(); }).status().code(),
+  EXPECT_EQ(JoinAnswered(Say([](auto envelope) { envelope.setBatch(); })).status().code(),
             StatusCode::kInternal);
 }
 
@@ -189,8 +198,7 @@ TEST_F(JoinTest, SilentControllerIsReportedAtTheDeadline) {
 
 TEST_F(JoinTest, WhoIsOutOfReachLearnsWhatWasTried) {
   std::thread controller([&] {
-    Answer([](wire::Hello::Reader) {},
-           [](wire::Envelope::Builder e) { e.setOutOfReach("tcp://10.0.0.1:7 does not answer"); });
+    Answer(Say([](auto envelope) { envelope.setOutOfReach("tcp://10.0.0.1:7 does not answer"); }));
   });
   const Status status = RunJoin(300ms).status();
   controller.join();
@@ -200,9 +208,7 @@ TEST_F(JoinTest, WhoIsOutOfReachLearnsWhatWasTried) {
 
 // One that brings nothing gives up, and is started again ...
 TEST_F(JoinTest, WhoKeepsNothingGivesUpInTime) {
-  std::thread controller([&] {
-    Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { e.setWaiting(); });
-  });
+  std::thread controller([&] { Answer(Say([](auto envelope) { envelope.setWaiting(); })); });
   EXPECT_EQ(RunJoin(300ms).status().code(), StatusCode::kDeadlineExceeded);
   controller.join();
 }
@@ -212,9 +218,9 @@ TEST_F(JoinTest, WhoKeepsSomethingWaitsAsLongAsTheControllerAnswers) {
   offer_.inventory = Inventory();
   std::thread controller([&] {
     for (int i = 0; i < 2; ++i) {
-      Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { e.setWaiting(); });
+      Answer(Say([](auto envelope) { envelope.setWaiting(); }));
     }
-    Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { WriteWelcome(e, 0, 1); });
+    Answer(Welcome(0, 1));
   });
   const auto begin = Deadline::Clock::now();
   // A hello follows the other after half a second.
@@ -242,8 +248,7 @@ TEST_F(JoinTest, HelloIsSaidAgainUntilItIsAnswered) {
     control::Message message;
     ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     ASSERT_TRUE(server_->Receive(&worker, &message));
-    Answer([](wire::Hello::Reader hello) { EXPECT_EQ(hello.getPid(), getpid()); },
-           [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 0, 1); });
+    Answer([](wire::Hello::Reader hello) { EXPECT_EQ(hello.getPid(), getpid()); }, Welcome(0, 1));
   });
   EXPECT_TRUE(RunJoin().ok());
   controller.join();

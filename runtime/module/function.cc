@@ -24,6 +24,12 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::shared_ptr<Function> FunctionOf(const registers::Value& value) {
+  const auto* object = value.As<std::shared_ptr<registers::Object>>();
+  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) return nullptr;
+  return std::static_pointer_cast<Function>(*object);
+}
+
 Status FunctionTable::Add(std::shared_ptr<Function> function) {
   const std::string name = function->name();
   if (!functions_.emplace(name, std::move(function)).second) {

@@ -60,6 +60,9 @@ class Function : public registers::Object {
                       registers::Value* result) = 0;
 };
 
+// The function that the value is; null: it is something else, which cannot be called.
+std::shared_ptr<Function> FunctionOf(const registers::Value& value);
+
 // Built by main, then only read. Threads: safe to read from any once it is filled.
 class FunctionTable {
  public:

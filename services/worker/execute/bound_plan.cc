@@ -24,12 +24,12 @@ StatusOr<std::shared_ptr<module::Function>> FindFunction(const CollectiveContext
                                                          const std::string& name, RegisterId id) {
   StatusOr<const registers::Value*> value = context.session.registers().Read(id);
   if (!value.ok()) return Annotate(value.status(), "function \"" + name + "\"");
-  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
-  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) {
+  std::shared_ptr<module::Function> function = module::FunctionOf(**value);
+  if (function == nullptr) {
     return InvalidArgument("function \"", name, "\": register ", id, " holds ",
                            registers::Describe(**value), ", which cannot be called");
   }
-  return std::static_pointer_cast<module::Function>(*object);
+  return function;
 }
 
 // By the numbers of the program's functions that they are.
@@ -311,10 +311,8 @@ Status BoundPlan::PrepareForGpu(const CollectiveContext& context, wire::Binding:
   std::vector<bool> may_be_captured;
   for (const uint64_t id : binding.getFunctions()) {
     const auto value = context.session.registers().Read(RegisterId::FromPacked(id));
-    const auto* const object =
-        value.ok() ? (*value)->As<std::shared_ptr<registers::Object>>() : nullptr;
-    may_be_captured.push_back(object != nullptr && (*object)->kind() == Kind::kFunction &&
-                              static_cast<const module::Function&>(**object).MayBeCaptured());
+    const auto function = value.ok() ? module::FunctionOf(**value) : nullptr;
+    may_be_captured.push_back(function != nullptr && function->MayBeCaptured());
   }
   LOCKSTEP_ASSIGN_OR_RETURN(on_gpu_,
                             GpuPlan::Bind(steps_, *kept_, std::move(may_be_captured), context));

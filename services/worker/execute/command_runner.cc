@@ -122,37 +122,35 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
   const RegisterId id = RegisterId::FromPacked(call.getFunction());
   StatusOr<const registers::Value*> value = session.registers().Read(id);
   if (!value.ok()) return Annotate(value.status(), "the function");
-  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
-  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) {
+  // Held for the call: the function may free the register it came from.
+  const std::shared_ptr<module::Function> function = module::FunctionOf(**value);
+  if (function == nullptr) {
     return InvalidArgument("register ", id, " holds ", registers::Describe(**value),
                            ", which cannot be called");
   }
-  // Held for the call: the function may free the register it came from.
-  const std::shared_ptr<registers::Object> held = *object;
-  auto& function = static_cast<module::Function&>(*held);
 
   // However the call ends: what stays here would outlive its registers, and its session.
   const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
   for (auto argument : call.getArgs()) {
     StatusOr<registers::Value> read = FromWire(argument, session.registers(), call_context_);
     if (!read.ok()) {
-      running_.function = function.name();
+      running_.function = function->name();
       return Annotate(read.status(), "argument " + std::to_string(arguments_.size() + 1));
     }
-    ForgetWritten(session, function, arguments_.size(), argument);
+    ForgetWritten(session, *function, arguments_.size(), argument);
     arguments_.push_back(std::move(*read));
   }
   BeginCalls(session);
   if (recorder_ != nullptr) {
-    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-    recorder_->spans().Name(function.name(), trace::Kind::kCommand);
+    activity_.Name(function->name(), WorkerActivity::Kind::kCommand);
+    recorder_->spans().Name(function->name(), trace::Kind::kCommand);
   }
   registers::Value result;
-  Status status = CallFunction(session, function, arguments_, &result);
+  Status status = CallFunction(session, *function, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
-  if (!status.ok()) running_.function = function.name();
+  if (!status.ok()) running_.function = function->name();
   return status;
 }
 

@@ -129,7 +129,7 @@ void ClientMessenger::SendAnswer(const PendingRequest& request) {
     answer.setRequest(request.request.value);
     if (!request.error.ok()) control::WriteError(answer.initError(), request.error);
   })};
-  if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
+  if (request.error.ok() && !request.bodies.empty()) message.push_back(request.JoinedBodies());
   SessionEntry* const session = sessions_.Find(request.session);
   if (session != nullptr && session->client == request.client) {
     TellDropped(*session);

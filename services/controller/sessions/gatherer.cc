@@ -6,19 +6,15 @@
 #include "runtime/base/rank_text.h"
 
 namespace lockstep::controller {
-namespace {
-
-control::Frame Joined(const std::vector<control::Frame>& frames) {
-  if (frames.empty()) return control::Frame();
-  if (frames.size() == 1) return frames.front();
+control::Frame PendingRequest::JoinedBodies() const {
+  if (bodies.empty()) return control::Frame();
+  if (bodies.size() == 1) return bodies.front();
   std::string bytes;
-  for (const control::Frame& frame : frames) {
-    bytes.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  for (const control::Frame& body : bodies) {
+    bytes.append(reinterpret_cast<const char*>(body.data()), body.size());
   }
   return control::Frame::Copy(bytes.data(), bytes.size());
 }
-
-}  // namespace
 
 void Gatherer::Expect(const control::PeerName& client, SessionId session, RequestId request,
                       int workers, Rank from, Deadline deadline, TimePoint now,
@@ -59,9 +55,8 @@ void Gatherer::Answer(SessionId session, RequestId request, Rank rank,
 }
 
 void Gatherer::Complete(std::map<Key, PendingRequest>::iterator request) {
-  PendingRequest done = std::move(request->second);
+  const PendingRequest done = std::move(request->second);
   pending_.erase(request);
-  done.body = Joined(done.bodies);
   const auto count = counts_.find(done.session);
   if (--count->second == 0) counts_.erase(count);
   finish_(done);

@@ -27,8 +27,10 @@ struct PendingRequest {
   int missing = 0;                     // how many of them
   control::RemoteError error;          // the first cause among the answers so far
   std::vector<control::Frame> bodies;  // of the ranks' answers that have one, as they came
-  control::Frame body;                 // when it is complete: all these, one after the other
   std::string beside;  // what ranks do for it beside their commands; empty: a command
+
+  // All bodies, one after the other: what follows the answer to the client.
+  control::Frame JoinedBodies() const;
 };
 
 // Threads: one at a time.

@@ -68,14 +68,14 @@ TEST_F(GathererTest, OneRankAnswersForItself) {
   EXPECT_TRUE(finished_.empty());
   Answer(2, {}, Body("value"));
   ASSERT_EQ(finished_.size(), 1u);
-  EXPECT_EQ(finished_[0].body.size(), 5u);
+  EXPECT_EQ(finished_[0].JoinedBodies().size(), 5u);
 }
 
 TEST_F(GathererTest, WhatAllRanksAnswerIsTold) {
   Expect(-1);
   for (int i = kWorkers - 1; i >= 0; --i) Answer(i, {}, Body("from " + std::to_string(i)));
   ASSERT_EQ(finished_.size(), 1u);
-  EXPECT_EQ(finished_[0].body.size(), kWorkers * std::string("from 0").size());
+  EXPECT_EQ(finished_[0].JoinedBodies().size(), kWorkers * std::string("from 0").size());
 }
 
 TEST_F(GathererTest, RankThatAnswersTwiceCountsOnce) {

@@ -29,34 +29,22 @@ Scalar ScalarOf(const plan::Literal& number, DType dtype) {
   return scalar;
 }
 
-// One call: the plan's tensors where the fragment computes.
-class PlacedTensors {
+// Where the results of one call are computed: in the plan's tensors, or in others that are copied
+// there.
+class PlannedResults {
  public:
-  // `place` is where it computes.
-  PlacedTensors(const tensor::Processors& places, tensor::Processor& place)
-      : places_(places), place_(place) {}
+  PlannedResults(const tensor::Processors& places, CallTensors& tensors)
+      : places_(places), tensors_(tensors) {}
 
-  // Numbers lie in host memory, wherever the fragment computes.
-  StatusOr<const void*> Take(const Tensor& tensor, bool is_number) {
-    tensor::Processor& place = is_number ? *places_.host : place_;
-    LOCKSTEP_ASSIGN_OR_RETURN(Tensor there,
-                              tensor::MoveTo(place, *places_.Of(tensor.device()), tensor));
-    if (&place != places_.host) gpu_.reads.push_back({there.data(), there.size_bytes()});
-    held_.push_back(std::move(there));
-    return held_.back().data();
-  }
-
-  // Where a result is computed that is to lie in `tensor`.
-  StatusOr<void*> MakeRoom(const SessionState& session, const Tensor& tensor) {
-    if (places_.Of(tensor.device()) == &place_) {
-      NoteWrite(tensor);
-      return tensor.data();
+  // Where a result is computed that is to lie in `home`.
+  StatusOr<void*> MakeRoom(const SessionState& session, const Tensor& home) {
+    if (places_.Of(home.device()) == &tensors_.place()) {
+      tensors_.NoteWrite(home);
+      return home.data();
     }
-    LOCKSTEP_RETURN_IF_ERROR(session.registers().CheckRoom(tensor.size_bytes()));
-    LOCKSTEP_ASSIGN_OR_RETURN(Tensor made,
-                              Tensor::Empty(place_.allocator(), tensor.dtype(), tensor.shape()));
-    NoteWrite(made);
-    copied_.push_back({made, &tensor});
+    LOCKSTEP_RETURN_IF_ERROR(session.registers().CheckRoom(home.size_bytes()));
+    LOCKSTEP_ASSIGN_OR_RETURN(Tensor made, tensors_.Make(home.dtype(), home.shape()));
+    copied_.push_back({made, &home});
     return made.data();
   }
 
@@ -66,15 +54,13 @@ class PlacedTensors {
       const size_t size = one.made.size_bytes();
       if (size == 0) continue;
       const bool is_on_gpu = one.home->device().type != DeviceType::kCpu;
-      LOCKSTEP_RETURN_IF_ERROR(is_on_gpu
-                                   ? places_.gpu->FromHost(one.home->data(), one.made.data(), size)
-                                   : place_.ToHost(one.home->data(), one.made.data(), size));
-      NoteWrite(*one.home);
+      LOCKSTEP_RETURN_IF_ERROR(
+          is_on_gpu ? places_.gpu->FromHost(one.home->data(), one.made.data(), size)
+                    : tensors_.place().ToHost(one.home->data(), one.made.data(), size));
+      tensors_.NoteWrite(*one.home);
     }
     return OkStatus();
   }
-
-  GpuMemory TakeGpuMemory() { return std::move(gpu_); }
 
  private:
   struct Copied {
@@ -82,16 +68,9 @@ class PlacedTensors {
     const Tensor* home;
   };
 
-  void NoteWrite(const Tensor& tensor) {
-    if (tensor.device().type == DeviceType::kCpu) return;
-    gpu_.writes.push_back({tensor.data(), tensor.size_bytes()});
-  }
-
   const tensor::Processors& places_;
-  tensor::Processor& place_;
-  absl::InlinedVector<Tensor, 4> held_;
+  CallTensors& tensors_;
   absl::InlinedVector<Copied, 4> copied_;
-  GpuMemory gpu_;
 };
 
 }  // namespace
@@ -123,7 +102,7 @@ Status BoundFragment::Run(SessionState& session, const tensor::Processors& place
                           absl::Span<const registers::Value> arguments, CallResources resources,
                           uint64_t command) {
   const fragment::Signature& signature = prepared_.call().signature();
-  PlacedTensors tensors(places, computes_on_device() ? *places.gpu : *places.host);
+  CallTensors tensors(places, computes_on_device());
   absl::InlinedVector<const void*, 4> given;
   for (size_t i = 0; i < signature.arguments.size(); ++i) {
     const auto* const tensor = arguments[i].As<Tensor>();
@@ -136,6 +115,7 @@ Status BoundFragment::Run(SessionState& session, const tensor::Processors& place
     given.push_back(*taken);
   }
   LOCKSTEP_RETURN_IF_ERROR(prepared_.FindSizes(given, resources));
+  PlannedResults results(places, tensors);
   absl::InlinedVector<void*, 4> into;
   for (size_t i = 0; i < signature.results.size(); ++i) {
     const Tensor& home = *arguments[signature.arguments.size() + i].As<Tensor>();
@@ -144,7 +124,7 @@ Status BoundFragment::Run(SessionState& session, const tensor::Processors& place
                              prepared_.ResultShape(i), " on this rank, and its tile in the plan ",
                              home.shape());
     }
-    LOCKSTEP_ASSIGN_OR_RETURN(void* const made, tensors.MakeRoom(session, home));
+    LOCKSTEP_ASSIGN_OR_RETURN(void* const made, results.MakeRoom(session, home));
     into.push_back(made);
   }
   resources.abort = session.BeginPolling(command);
@@ -154,7 +134,7 @@ Status BoundFragment::Run(SessionState& session, const tensor::Processors& place
     const absl::Cleanup end = [&] { session.EndPolling(); };
     status = prepared_.Run(given, into, resources);
   }
-  if (status.ok()) status = tensors.BringHome();
+  if (status.ok()) status = results.BringHome();
   gpu_memory_ = tensors.TakeGpuMemory();
   return status;
 }

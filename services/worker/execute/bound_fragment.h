@@ -16,20 +16,14 @@
 #include "runtime/plan/program.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
+#include "services/worker/execute/call_tensors.h"
 #include "services/worker/execute/fragment_arguments.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/fragment/loaded_object.h"
 #include "services/worker/fragment/prepared_call.h"
 #include "services/worker/fragment/session_fragments.h"
-#include "services/worker/gpu/in_flight.h"
 
 namespace lockstep::worker {
-
-// Of tensors that lie on the worker's GPU: what it was given to read, and to write.
-struct GpuMemory {
-  TensorMemory reads;
-  TensorMemory writes;
-};
 
 // Holds the compiled object: the plan goes on with it, whatever the session forgets.
 //

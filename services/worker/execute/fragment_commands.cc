@@ -12,9 +12,9 @@
 #include "runtime/base/log.h"
 #include "runtime/fragment/call_codec.h"
 #include "runtime/tensor/tensor.h"
+#include "services/worker/execute/call_tensors.h"
 #include "services/worker/execute/fragment_arguments.h"
 #include "services/worker/execute/function_call.h"
-#include "services/worker/values/reachable.h"
 
 namespace lockstep::worker {
 namespace {
@@ -28,10 +28,10 @@ class CompiledCall {
 
   CompiledCall(SessionState& session, const tensor::Processors& places, PreparedCall& prepared)
       : session_(session),
-        places_(places),
-        place_(prepared.computes_on_device() ? *places.gpu : *places.host),
+        home_(places.Home()),
         prepared_(prepared),
         signature_(prepared.call().signature()),
+        tensors_(places, prepared.computes_on_device()),
         scalars_(signature_.arguments.size()),
         data_(signature_.arguments.size(), nullptr) {}
 
@@ -54,13 +54,9 @@ class CompiledCall {
     resources.most_bytes -= std::min(resources.most_bytes, prepared_.result_bytes());
     absl::InlinedVector<void*, kUsual> into;
     for (size_t i = 0; i < signature_.results.size(); ++i) {
-      LOCKSTEP_ASSIGN_OR_RETURN(Tensor made,
-                                Tensor::Empty(place_.allocator(), signature_.results[i].type.dtype,
-                                              prepared_.ResultShape(i)));
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          Tensor made, tensors_.Make(signature_.results[i].type.dtype, prepared_.ResultShape(i)));
       into.push_back(made.data());
-      if (made.device().type != DeviceType::kCpu) {
-        gpu_memory_.writes.push_back({made.data(), made.size_bytes()});
-      }
       results_.push_back(std::move(made));
     }
     resources.abort = session_.BeginPolling(command);
@@ -70,7 +66,7 @@ class CompiledCall {
   }
 
   // What the GPU reads and writes for it.
-  GpuMemory TakeGpuMemory() { return std::move(gpu_memory_); }
+  GpuMemory TakeGpuMemory() { return tensors_.TakeGpuMemory(); }
 
   Status Give(capnp::List<uint64_t>::Reader registers) {
     for (unsigned i = 0; i < registers.size(); ++i) {
@@ -94,43 +90,31 @@ class CompiledCall {
   }
 
   StatusOr<Tensor> BringHome(Tensor result) const {
-    if (&places_.Home() == &place_) [[likely]]
+    if (&home_ == &tensors_.place()) [[likely]]
       return result;
-    return tensor::MoveTo(places_.Home(), place_, result);
+    return tensor::MoveTo(home_, tensors_.place(), result);
   }
 
   // Which is this rank's part of the argument.
   Status TakeTensor(size_t i, wire::Value::Reader value) {
     if (!value.isRegister()) return InvalidArgument("it is a tensor, and no register is given");
-    LOCKSTEP_ASSIGN_OR_RETURN(const Tensor* tensor,
-                              ReadPart(session_, prepared_, i, value.getRegister()));
-    // Numbers lie in host memory wherever the fragment computes.
-    tensor::Processor& place = signature_.arguments[i].type.ndim() > 0 ? place_ : *places_.host;
-    if (tensor->device().type != DeviceType::kCpu || &place != places_.host) [[unlikely]] {
-      LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places_, *tensor, "the tensor"));
-      LOCKSTEP_ASSIGN_OR_RETURN(Tensor there,
-                                tensor::MoveTo(place, *places_.Of(tensor->device()), *tensor));
-      tensor = &copies_.emplace_back(std::move(there));
-      if (&place != places_.host) {
-        gpu_memory_.reads.push_back({tensor->data(), tensor->size_bytes()});
-      }
-    }
     // What is in a register stays there until the call is over.
-    data_[i] = tensor->data();
+    LOCKSTEP_ASSIGN_OR_RETURN(const Tensor* const tensor,
+                              ReadPart(session_, prepared_, i, value.getRegister()));
+    LOCKSTEP_ASSIGN_OR_RETURN(data_[i],
+                              tensors_.Take(*tensor, signature_.arguments[i].type.ndim() == 0));
     return OkStatus();
   }
 
   SessionState& session_;
-  const tensor::Processors& places_;
-  tensor::Processor& place_;
+  tensor::Processor& home_;  // where results lie when it is over
   PreparedCall& prepared_;
   const fragment::Signature& signature_;
+  CallTensors tensors_;
   // By argument: what is held for the call, and where it lies.
   absl::InlinedVector<Scalar, kUsual> scalars_;
   absl::InlinedVector<const void*, kUsual> data_;
-  std::vector<Tensor> copies_;  // or what is used where it lies, and counted by the GPU's tracker
   absl::InlinedVector<Tensor, kUsual> results_;
-  GpuMemory gpu_memory_;
 };
 
 Status CheckCounts(const fragment::Signature& signature, size_t arguments, size_t results) {

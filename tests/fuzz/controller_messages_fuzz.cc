@@ -16,6 +16,7 @@
 #include "tests/fuzz/targets.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/cli/register_text.h"
+#include "tools/cli/session_text.h"
 #include "tools/cli/stall_text.h"
 #include "tools/cli/top/top_text.h"
 #include "tools/text/terminal.h"

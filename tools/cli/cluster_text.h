@@ -1,4 +1,4 @@
-// A cluster, its workers and its sessions, for people and for scripts.
+// A cluster and its workers, for people and for scripts.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,8 @@ void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStat
 // Of many (kMostSingleWorkers), those that do the same are a line; with `each`, every one has one.
 void PrintWorkers(std::ostream& out, const text::Style& style,
                   const std::vector<WorkerStatus>& workers, bool each = false);
-void PrintSessions(std::ostream& out, const text::Style& style,
-                   const std::vector<SessionStatus>& sessions);
 
 Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint);
 Json WorkersToJson(const std::vector<WorkerStatus>& workers);
-
-// "open", "failed", "closing", "detached", "orphaned", "failed, detached", ...
-std::string StateOf(const SessionStatus& session);
-text::Tint TintOf(const SessionStatus& session);
-// What was sent and the slowest worker has not executed.
-uint64_t UnderWay(const SessionStatus& session);
-
-// With what each holds, as the ranks have told.
-void PrintSessionDetails(std::ostream& out, const text::Style& style,
-                         const std::vector<SessionStatus>& sessions,
-                         const std::vector<RankRegisters>& ranks);
-
-Json SessionToJson(const SessionStatus& session);
-// The same, and what it holds on each rank that has told.
-Json SessionDetailsToJson(const std::vector<SessionStatus>& sessions,
-                          const std::vector<RankRegisters>& ranks);
 
 }  // namespace lockstep::cli

@@ -13,6 +13,7 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/register_text.h"
+#include "tools/cli/session_text.h"
 #include "tools/cli/stall_text.h"
 #include "tools/cli/target.h"
 #include "tools/text/format.h"

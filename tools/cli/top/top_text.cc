@@ -10,6 +10,7 @@
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "tools/cli/cluster_text.h"
+#include "tools/cli/session_text.h"
 #include "tools/cli/worker_groups.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"

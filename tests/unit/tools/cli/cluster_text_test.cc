@@ -4,7 +4,6 @@
 
 #include <sstream>
 
-#include "gtest/gtest.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -197,25 +196,6 @@ TEST(ClusterTextTest, GroupsFitTheTerminal) {
   EXPECT_NE(WorkerLines(workers, false, 120)[1].find("each process was killed"), std::string::npos);
 }
 
-TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
-  std::ostringstream out;
-  PrintSessions(out, text::Style(false), SomeCluster().sessions);
-  EXPECT_EQ(out.str(),
-            "SESSION  NAME   CLIENT   GROUPS   SENT  WAITING\n"
-            "      7  train  box:200       1  4 KiB    2 KiB\n");
-}
-
-TEST(ClusterTextTest, SessionsThatAreClosingSaySo) {
-  ClusterStatus status = SomeCluster();
-  status.sessions[0].closing = true;
-  std::ostringstream out;
-  PrintSessions(out, text::Style(false), status.sessions);
-  EXPECT_EQ(out.str(),
-            "SESSION  NAME   CLIENT   STATE    GROUPS   SENT  WAITING\n"
-            "      7  train  box:200  closing       1  4 KiB    2 KiB\n");
-  EXPECT_EQ(ClusterToJson(status, "ipc:///x")["sessions"][0]["closing"], true);
-}
-
 TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
   const Json json = ClusterToJson(SomeCluster(), "ipc:///x");
   EXPECT_EQ(json["cluster"], "demo");
@@ -227,87 +207,6 @@ TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
   EXPECT_TRUE(json["workers"][1]["reason"].is_null());
   EXPECT_EQ(json["sessions"][0]["session"], 7);
   EXPECT_TRUE(json["sessions"][0]["error"].is_null());
-}
-
-SessionStatus Some(uint32_t id) {
-  SessionStatus session;
-  session.session = SessionId(id);
-  session.name = "train";
-  session.host = "box";
-  session.pid = 200;
-  session.age = std::chrono::seconds(65);
-  session.commands = 1234;
-  session.sent_bytes = 4096;
-  session.consumed_bytes = 2048;
-  return session;
-}
-
-RankRegisters Told(Rank rank, uint64_t registers, uint64_t bytes) {
-  RankRegisters told;
-  told.rank = rank;
-  told.sessions = {{SessionId(7), registers, bytes, {}}};
-  return told;
-}
-
-TEST(SessionTextTest, StatesTellOfFailureAndOfTheClient) {
-  SessionStatus session = Some(7);
-  EXPECT_EQ(StateOf(session), "open");
-  session.detached = true;
-  EXPECT_EQ(StateOf(session), "detached");
-  session.client_lost = true;
-  EXPECT_EQ(StateOf(session), "orphaned");
-  session.error = "rank 2 ...";
-  EXPECT_EQ(StateOf(session), "failed, orphaned");
-  session.closing = true;
-  session.broken = true;
-  EXPECT_EQ(StateOf(session), "broken, closing");
-}
-
-TEST(SessionTextTest, ShowsWhatEachSendsAndHolds) {
-  std::ostringstream out;
-  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 1024), Told(1, 5, 1024)});
-  EXPECT_EQ(out.str(),
-            "SESSION  NAME   CLIENT   STATE        AGE  RESETS  GROUPS  COMMANDS   SENT  WAITING"
-            "  REGISTERS  BYTES\n"
-            "      7  train  box:200  open   1 min 5 s       0       1     1,234  4 KiB    2 KiB"
-            "          5  2 KiB\n");
-}
-
-TEST(SessionTextTest, FailuresAndMissingClientsAreToldBelow) {
-  SessionStatus session = Some(7);
-  session.error = "rank 2: oops\033[2J";
-  session.detached = true;
-  session.kept = std::chrono::seconds(30);
-  std::ostringstream out;
-  RankRegisters busy;
-  busy.rank = 1;
-  busy.why = "it is busy";
-  PrintSessionDetails(out, text::Style(false), {session}, {Told(0, 5, 1024), busy});
-  const std::string text = out.str();
-  EXPECT_EQ(text.substr(text.find("session 7")),
-            "session 7 has failed: rank 2: oops\\x1b[2J\n"
-            "session 7 has no client; it is kept for 30.0 s more\n"
-            "rank 1 has not told what it holds: it is busy\n");
-}
-
-TEST(SessionTextTest, RanksThatHoldDifferentNumbersShowARange) {
-  std::ostringstream out;
-  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 0), Told(1, 1200, 0)});
-  EXPECT_NE(out.str().find("5-1,200"), std::string::npos) << out.str();
-}
-
-TEST(SessionTextTest, NoSessionIsSaid) {
-  std::ostringstream out;
-  PrintSessionDetails(out, text::Style(false), {}, {});
-  EXPECT_EQ(out.str(), "no session is open\n");
-}
-
-TEST(SessionTextTest, JsonHasWhatEachRankHolds) {
-  const Json json = SessionDetailsToJson({Some(7)}, {Told(0, 5, 1024)});
-  EXPECT_EQ(json[0]["state"], "open");
-  EXPECT_EQ(json[0]["under_way_bytes"], 2048);
-  EXPECT_TRUE(json[0]["error"].is_null());
-  EXPECT_EQ(json[0]["ranks"], (Json::parse(R"([{"rank": 0, "registers": 5, "bytes": 1024}])")));
 }
 
 }  // namespace

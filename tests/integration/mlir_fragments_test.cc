@@ -21,37 +21,11 @@ namespace {
 using fragment::Combine;
 using fragment::Fragment;
 using fragment::Split;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 #define EXPECT_OK(expression) EXPECT_EQ((expression), OkStatus())
 
-// Small whole numbers, so that sums are the same in any order.
-template <typename T = double>
-HostTensor Numbers(const Shape& shape) {
-  std::vector<T> numbers(static_cast<size_t>(shape.NumElements()));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(i * 7 % 11) - 4;
-  return HostTensor::Of<T>(shape, numbers);
-}
-
-class MlirFragmentsTest : public CompiledFragmentsFixture {
- protected:
-  static Fragment Mlir(const std::string& text) { return Unwrap(Fragment::Mlir(text, "f.mlir")); }
-  std::vector<DRef> Execute(const std::string& text, const std::vector<FragmentInput>& inputs,
-                            const std::vector<FragmentOutput>& outputs) {
-    return Unwrap(session_->Execute(Mlir(text), inputs, outputs));
-  }
-  static std::vector<Rank> AllRanks() {
-    std::vector<Rank> ranks(static_cast<size_t>(GetParam()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-  }
-  template <typename T = double>
-  std::vector<T> Collected(const DRef& ref) {
-    return Unwrap(Unwrap(session_->Collect(ref)).Elements<T>());
-  }
-};
+class MlirFragmentsTest : public CompiledFragmentsFixture {};
 INSTANTIATE_TEST_SUITE_P(Workers, MlirFragmentsTest, ::testing::Values(1, 2, 3, 4, 8),
                          ::testing::PrintToStringParamName());
 
@@ -335,75 +309,6 @@ func.func @step(%w: tensor<2xf64>, %g: tensor<2xf64>, %rate: f64) -> tensor<2xf6
   const std::vector<double> found = Collected(w);
   EXPECT_NEAR(found[0], 3, 1e-6);
   EXPECT_NEAR(found[1], -2, 1e-6);
-}
-
-TEST_P(MlirFragmentsTest, WhatDoesNotParseIsToldOnceWithItsPlace) {
-  const Status status =
-      session_->Compile(Mlir("func.func @f(%x: tensor<4xf64>) {\n  nonsense\n}")).status();
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("f.mlir:2:"), ::testing::Not(HasSubstr("rank"))));
-  EXPECT_OK(session_->SyncAll());
-}
-
-TEST_P(MlirFragmentsTest, DivisionByZeroSaysWhere) {
-  constexpr char kText[] = R"(func.func @ratio(%x: tensor<?xi64>, %by: i64) -> tensor<?xi64> {
-  %c0 = arith.constant 0 : index
-  %n = tensor.dim %x, %c0 : tensor<?xi64>
-  %all = tensor.splat %by[%n] : tensor<?xi64>
-  %y = arith.divsi %x, %all : tensor<?xi64>
-  return %y : tensor<?xi64>
-})";
-  const FragmentInput x{Numbers<int64_t>({4}), Split::kRows};
-  const std::vector<int64_t> halves =
-      Collected<int64_t>(Execute(kText, {x, 2}, {{Combine::kRows, Shape{4}}})[0]);
-  EXPECT_EQ(halves.size(), 4u);
-  (void)Execute(kText, {x, 0}, {{Combine::kRows, Shape{4}}});
-  const Status status = session_->SyncAll();
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("arith.divsi at line 5"), HasSubstr("f.mlir")));
-  EXPECT_OK(session_->Reset());
-}
-
-TEST_P(MlirFragmentsTest, ALoopWithoutEndIsEndedByAReset) {
-  constexpr char kText[] = R"(
-func.func @forever(%x: tensor<?xf64>) -> i64 {
-  %zero = arith.constant 0 : i64
-  %one = arith.constant 1 : i64
-  %r = scf.while (%i = %zero) : (i64) -> i64 {
-    %go_on = arith.cmpi ne, %i, %one : i64
-    scf.condition(%go_on) %i : i64
-  } do {
-  ^bb0(%j: i64):
-    scf.yield %j : i64
-  }
-  return %r : i64
-})";
-  (void)Execute(kText, {{Numbers({8}), Split::kRows}}, {{Combine::kAdd}});
-  EXPECT_OK(session_->Flush());
-  EXPECT_OK(session_->Reset());
-  EXPECT_OK(session_->SyncAll());
-}
-
-TEST_P(MlirFragmentsTest, MoreMemoryThanTheArenaHasIsAnErrorOfTheSession) {
-  constexpr char kText[] = R"(
-func.func @large(%x: tensor<?xf64>, %rows: i64) -> f64 {
-  %c0 = arith.constant 0 : index
-  %zero = arith.constant 0.0 : f64
-  %n = arith.index_cast %rows : i64 to index
-  %v = tensor.extract %x[%c0] : tensor<?xf64>
-  %t = tensor.splat %v[%n] : tensor<?xf64>
-  %r = tensor.insert %zero into %t[%c0] : tensor<?xf64>
-  %one = arith.constant 1 : index
-  %w = tensor.extract %r[%one] : tensor<?xf64>
-  return %w : f64
-})";
-  const FragmentInput x{Numbers({8}), Split::kNone};
-  EXPECT_EQ(Collected(Execute(kText, {x, 10}, {{Combine::kNone}})[0]), std::vector<double>{-4});
-  (void)Execute(kText, {x, int64_t{1} << 30}, {{Combine::kNone}});
-  const Status status = session_->SyncAll();
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(Message(status), HasSubstr("`large` wants 8 GiB"));
-  EXPECT_OK(session_->Reset());
 }
 
 // Sums of rows, and the sum of these times a number, of values whose sums round: by a plan, and by

@@ -35,7 +35,7 @@ class Graph {
 
 // What one cuStreamBeginCapture() has begun.
 //
-// Threads: one at a time; fake_cuda.cc's mutex sees to that.
+// Threads: one at a time; driver.h's mutex sees to that.
 class Capture {
  public:
   Capture(CUstream origin, CUstreamCaptureMode mode) : mode_(mode), origin_(origin) {

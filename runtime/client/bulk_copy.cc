@@ -207,7 +207,7 @@ std::string ChooseBulkRoute(const std::vector<std::string>& routes,
   const auto answers = [](const control::TcpAttempt& attempt) {
     return attempt.obstacle().has_value() && attempt.obstacle()->empty();
   };
-  // Begins when a process answers; until then there is alroutes something sooner to wait for.
+  // Begins when a process answers; until then there is always something sooner to wait for.
   Deadline head_start = Deadline::After(std::chrono::hours(1));
   while (true) {
     const auto undecided = std::find_if(attempts.begin(), attempts.end(), [&](const auto& attempt) {

@@ -9,8 +9,10 @@
 #include "runtime/client/cluster_tracer.h"
 #include "runtime/client/compiled_fragments.h"
 #include "runtime/client/layout_commands.h"
+#include "runtime/client/open_question.h"
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
+#include "runtime/client/session_messages.h"
 #include "runtime/client/whole_tensors.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key.h"
@@ -352,13 +354,29 @@ StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
                               command.setOnlyRank(rank);
                               command.initFetch().setRegister(ref.id().Packed());
                             }));
-  Value value;
-  LOCKSTEP_RETURN_IF_ERROR(
-      control::DecodeMessage<wire::Value>(body, [&](wire::Value::Reader reader) -> Status {
-        LOCKSTEP_ASSIGN_OR_RETURN(value, control::ReadValue(reader));
-        return OkStatus();
+  return client::ReadFetched(body);
+}
+
+StatusOr<Future<void>> Session::SyncAllAsync() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto question,
+      client::OpenQuestion::Pose(parts_->core, -1,
+                                 [](wire::Command::Builder command) { command.setSync(); }));
+  return Future<void>(std::move(question));
+}
+
+StatusOr<Future<Value>> Session::FetchAsync(const DRef& ref, Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto question,
+      client::OpenQuestion::Pose(parts_->core, rank, [&](wire::Command::Builder command) {
+        command.setOnlyRank(rank);
+        command.initFetch().setRegister(ref.id().Packed());
       }));
-  return value;
+  return Future<Value>(std::move(question));
 }
 
 Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {

@@ -2,7 +2,8 @@
 //
 // A session drives all workers of a cluster as one machine. Its calls are commands that every
 // worker executes, in the order in which they were issued; they return at once with a DRef that
-// names the register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait.
+// names the register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait;
+// SyncAllAsync and FetchAsync ask, and return a Future.
 //
 // Vocabulary: a *worker* has a *rank*; worker-0 sits beside the controller and exchanges data with
 // the client; everything else travels between workers by *collectives*. A *register* exists on
@@ -42,6 +43,7 @@
 #include "runtime/client/dref.h"
 #include "runtime/client/fragment_execution.h"
 #include "runtime/client/fragment_traffic.h"
+#include "runtime/client/future.h"
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
@@ -277,10 +279,17 @@ class Session {
   // Returns when `rank` (all ranks) has executed everything issued before.
   Status Sync(Rank rank);
   Status SyncAll();
+  // The same, which does not wait: the Future is answered when all ranks have come to it. Any
+  // number may be under way (future.h). If the session fails meanwhile, all that are not answered
+  // yet are answered with the first cause, be it of a command that was issued later.
+  StatusOr<Future<void>> SyncAllAsync();
   // Sends what is batched, without waiting. Calls are sent by themselves after a moment.
   Status Flush();
   // The register's value on one rank; tensors by value (small ones: at most 64 MiB).
   StatusOr<Value> DebugGet(const DRef& ref, Rank rank);
+  // The same, which does not wait: the value as it is when the commands before are executed. The
+  // register may be dropped or written to meanwhile.
+  StatusOr<Future<Value>> FetchAsync(const DRef& ref, Rank rank);
   // Replaces the register's value on one rank. `value` is what a call takes as an argument.
   Status DebugSet(const DRef& ref, Rank rank, const Value& value);
 

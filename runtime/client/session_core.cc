@@ -135,29 +135,54 @@ Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, millisecon
                           " ms; `lockstep why` tells which rank is behind, and why");
 }
 
-StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
-                                                  Deadline deadline) {
-  const RequestId request(next_request_++);
-  PendingAnswer answer;
-  link_->Expect(request, &answer);
+Status SessionCore::SendQuestion(Question& question) {
+  question.request = RequestId(next_request_++);
+  link_->Expect(question.request, &question);
   const auto left =
-      std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline.Remaining()));
-  const Status sent = batch_.Send(request, from, left);
+      std::max(milliseconds(1), std::chrono::ceil<milliseconds>(question.deadline.Remaining()));
+  const Status sent = batch_.Send(question.request, question.from, left);
   if (!sent.ok()) {
-    link_->Forget(request);
+    link_->Forget(question.request);
     return sent;
   }
-  const uint64_t commands = batch_.next_command();
-  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(left + kAnswerGrace)));
-  if (from <= 0) idle_after_ = std::max(idle_after_, commands);
-  return std::move(answer.body);
+  question.deadline = Deadline::After(left + kAnswerGrace);
+  question.commands = batch_.next_command();
+  question.over = false;
+  return OkStatus();
+}
+
+StatusOr<control::Frame> SessionCore::AwaitAnswer(std::unique_lock<std::mutex>& lock,
+                                                  Question& question) {
+  question.over = true;
+  LOCKSTEP_RETURN_IF_ERROR(Await(lock, question.request, question, question.deadline));
+  if (question.from <= 0) idle_after_ = std::max(idle_after_, question.commands);
+  return std::move(question.body);
+}
+
+StatusOr<control::Frame> SessionCore::AwaitAnswer(Question& question) {
+  std::unique_lock lock(mutex_);
+  // The answer may be there, and the session have failed since.
+  link_->Drain();
+  if (!question.done) LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckWait(question.from));
+  return AwaitAnswer(lock, question);
+}
+
+bool SessionCore::IsDecided(const Question& question) {
+  std::lock_guard lock(mutex_);
+  link_->Drain();
+  return question.done || stopping_ || question.deadline.Expired() || !link_->Lost().ok();
+}
+
+void SessionCore::GiveUp(Question& question) {
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(question.over, true)) link_->Forget(question.request);
 }
 
 Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
   const auto began = Deadline::Clock::now();
   (void)input_.WaitUntil(
-      lock, answer, [&] { return answer.done || !link_->Lost().ok(); }, deadline);
+      lock, answer, [&] { return answer.done || stopping_ || !link_->Lost().ok(); }, deadline);
   recorder_.RecordWait("wait for an answer", began,
                        answer.done ? answer.error.ToStatus() : OkStatus());
   if (answer.done) {
@@ -165,6 +190,7 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
     return answer.error.ToStatus();
   }
   link_->Forget(request);
+  if (stopping_) return FailedPrecondition("the session was closed before the answer came");
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
 }

@@ -46,6 +46,15 @@ struct SentCall {
   mutable uint32_t number = 0;
 };
 
+// What was asked of workers by a command: from SessionCore::Pose() on until the answer was taken.
+struct Question : PendingAnswer {
+  RequestId request;
+  Rank from = -1;  // who answers; -1: all ranks
+  Deadline deadline = Deadline::At({});
+  uint64_t commands = 0;  // those below are executed when it is answered
+  bool over = true;       // no answer is waited for
+};
+
 // Batches commands, sends the batches, and waits for answers.
 //
 // A command that comes after a pause is sent at once; commands in quick succession are collected
@@ -183,13 +192,25 @@ class SessionCore {
   // waits for a message whose other half this thread has yet to issue.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
-    const Deadline deadline = Deadline::After(timeout_);
+    Question question;
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
-    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
-    return SendAndWait(lock, from, deadline);
+    LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
+    return AwaitAnswer(lock, question);
   }
+
+  // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
+  // it is until it is over, or was given up. AwaitAnswer() waits for what is left of the time-out;
+  // kFailedPrecondition may come before: then the question is not over.
+  template <typename Fill>
+  Status Pose(Rank from, Fill&& fill, Question& question) {
+    std::unique_lock lock(mutex_);
+    return PoseLocked(lock, from, fill, question);
+  }
+  // Whether AwaitAnswer() would not wait. Takes in what has arrived.
+  bool IsDecided(const Question& question);
+  StatusOr<control::Frame> AwaitAnswer(Question& question);
+  void GiveUp(Question& question);
 
   // Tells one worker-0 from another.
   struct WorkerZero {
@@ -307,8 +328,18 @@ class SessionCore {
     return WaitForCredit(lock, timeout);
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
-  StatusOr<control::Frame> SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
-                                       Deadline deadline);
+  template <typename Fill>
+  Status PoseLocked(std::unique_lock<std::mutex>& lock, Rank from, Fill&& fill,
+                    Question& question) {
+    question.from = from;
+    question.deadline = Deadline::After(timeout_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
+    return SendQuestion(question);
+  }
+  // What was appended last is it.
+  Status SendQuestion(Question& question);
+  StatusOr<control::Frame> AwaitAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
   // than `timeout`, which is the controller's.
   using FillRequest = absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)>;

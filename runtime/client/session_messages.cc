@@ -148,6 +148,16 @@ StatusOr<std::vector<WorkerOutput>> ReadOutput(wire::SessionOutput::Reader outpu
   return lines;
 }
 
+StatusOr<Value> ReadFetched(const control::Frame& body) {
+  Value value;
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Value>(body, [&](wire::Value::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(value, control::ReadValue(reader));
+        return OkStatus();
+      }));
+  return value;
+}
+
 std::string TicketOf(const SessionFacts& facts) {
   return std::to_string(facts.id.value) + "-" + facts.token;
 }

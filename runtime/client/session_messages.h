@@ -13,6 +13,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/value.h"
 #include "schemas/session.capnp.h"
 
 namespace lockstep::client {
@@ -79,6 +80,9 @@ SessionStart ReadStart(wire::SessionRecord::Reader reader);
 // The lines that `message` brings, in order.
 StatusOr<std::vector<WorkerOutput>> ReadOutput(wire::SessionOutput::Reader output,
                                                const control::Message& message);
+
+// The value that a worker has answered `fetch` with.
+StatusOr<Value> ReadFetched(const control::Frame& body);
 
 // What another client attaches with: "SESSION-TOKEN".
 std::string TicketOf(const SessionFacts& facts);

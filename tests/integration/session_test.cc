@@ -112,6 +112,45 @@ TEST_P(SessionTest, TypedArgumentsArriveAsTheirTypes) {
   expect(Call("lockstep.world_size"), 4);
 }
 
+TEST_P(SessionTest, OneThreadKeepsSeveralQuestionsUnderWay) {
+  std::vector<Future<Value>> values;
+  std::vector<Future<void>> syncs;
+  for (int i = 0; i < 10; ++i) {
+    const DRef ref = Call("lockstep.identity", i);
+    values.push_back(Unwrap(session_->FetchAsync(ref, i % kWorkers)));
+    syncs.push_back(Unwrap(session_->SyncAllAsync()));
+  }  // the registers are dropped here
+  for (int i = 9; i >= 0; --i) {
+    const auto at = static_cast<size_t>(i);
+    EXPECT_OK(syncs[at].Get());
+    EXPECT_TRUE(values[at].IsReady()) << "it was asked for before";
+    EXPECT_EQ(Unwrap(values[at].Get()), Value(i));
+    EXPECT_FALSE(values[at].IsValid());
+    EXPECT_EQ(values[at].Get().status().code(), StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST_P(SessionTest, AFutureFailsAsTheCallThatWaitsWould) {
+  EXPECT_EQ(session_->FetchAsync(Call("lockstep.world_size"), kWorkers).status().code(),
+            StatusCode::kInvalidArgument);
+  const DRef failed = Call("lockstep.cast", "no tensor");
+  Future<Value> value = Unwrap(session_->FetchAsync(failed, 1));
+  Future<void> dropped = Unwrap(session_->SyncAllAsync());
+  const Status status = value.Get().status();
+  EXPECT_EQ(status, session_->SyncAll()) << "the first cause";
+  EXPECT_THAT(Message(status), HasSubstr("lockstep.cast"));
+  dropped = Future<void>();
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(SessionTest, AFutureOutlivesItsSession) {
+  Future<Value> asked = Unwrap(session_->FetchAsync(Call("lockstep.world_size"), 0));
+  Future<Value> dropped = Unwrap(session_->FetchAsync(Call("lockstep.world_size"), 0));
+  EXPECT_OK(session_->Close());
+  EXPECT_EQ(Unwrap(asked.Get()), Value(kWorkers)) << "it was answered before the session ended";
+}
+
 TEST_P(SessionTest, ValuesMayHoldRegisters) {
   const DRef rank = Call("lockstep.worker_rank");
   const DRef list = Call("lockstep.identity", Value(Value::List{rank, "x"}));

@@ -78,6 +78,13 @@ class FakeController {
   // that is.
   Status reset_answer;
   bool answers_resets = true;
+  // Whether batches that ask are answered; else they wait for AnswerBatches().
+  bool answers_batches = true;
+  void AnswerBatches() {
+    for (const uint64_t request : std::exchange(waiting_batches_, {})) {
+      Answer(request, OkStatus());
+    }
+  }
   // Called before a reset of that generation is answered.
   std::function<void(uint32_t generation)> on_reset;
   // Where worker-0 says that every register is.
@@ -129,6 +136,7 @@ class FakeController {
     }
     batches.push_back(std::move(taken));
     if (batch.getRequest() == 0) return;
+    if (!answers_batches) return waiting_batches_.push_back(batch.getRequest());
     if (!is_located) return Answer(batch.getRequest(), OkStatus());
     ++locates;
     Status status;
@@ -157,6 +165,7 @@ class FakeController {
 
   support::FakeChannel* channel_ = nullptr;  // the link's
   std::vector<uint64_t> waiting_resets_;     // by request
+  std::vector<uint64_t> waiting_batches_;    // the same
 };
 
 }  // namespace lockstep::client

@@ -74,6 +74,46 @@ StatusOr<DRef> MakeTensor(SessionCore& core) {
   });
 }
 
+// The controller does not answer: closing the session must not leave anybody waiting.
+TEST(SessionCoreTest, AQuestionThatWasNotAnsweredEndsWithTheSession) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.answers_batches = false;
+  const auto sync = [](wire::Command::Builder command) { command.setSync(); };
+  Question asked;
+  Question given_up;
+  ASSERT_EQ(core->Pose(-1, sync, asked), OkStatus());
+  ASSERT_EQ(core->Pose(-1, sync, given_up), OkStatus());
+  EXPECT_FALSE(core->IsDecided(asked));
+  core->GiveUp(given_up);
+  ASSERT_EQ(core->Close(), OkStatus());
+  EXPECT_TRUE(core->IsDecided(asked));
+  EXPECT_THAT(Message(core->AwaitAnswer(asked).status()), HasSubstr("the session was closed"));
+  EXPECT_TRUE(asked.over);
+}
+
+// What the thread has yet to issue would never be issued while it waits.
+TEST(SessionCoreTest, AQuestionIsNotAwaitedBeforeBothHalvesOfAMessageAreIssued) {
+  FakeController controller;
+  controller.num_workers = 2;
+  controller.num_groups = 2;
+  const auto core = controller.Open();
+  controller.answers_batches = false;
+  const auto issue = [&](OperationKind kind) {
+    return IssueCollective(*core, {.kind = kind, .source = *MakeTensor(*core)}, {}).status();
+  };
+  ASSERT_EQ(issue(OperationKind::kSendToNextGroup), OkStatus());
+  Question question;
+  const auto sync = [](wire::Command::Builder command) { command.setSync(); };
+  ASSERT_EQ(core->Pose(-1, sync, question), OkStatus());
+  EXPECT_EQ(core->AwaitAnswer(question).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(question.over);
+  ASSERT_EQ(issue(OperationKind::kReceiveFromPreviousGroup), OkStatus());
+  controller.AnswerBatches();
+  EXPECT_TRUE(core->IsDecided(question));
+  EXPECT_EQ(core->AwaitAnswer(question).status(), OkStatus());
+}
+
 // The client was one generation ahead: the workers skipped its calls in silence, and its waits ran
 // into their deadlines.
 TEST(SessionCoreTest, AResetThatIsNotAcknowledgedLeavesTheSessionFailed) {

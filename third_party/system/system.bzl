@@ -38,6 +38,10 @@ _REQUIRED = {
     "zmq": ["libzmq"],
 }
 
+# Linked from their archives, where the distribution has these: each shared object costs every process that starts
+# time, of which Cap'n Proto's two take a quarter (tools/bench, row `start`).
+_FROM_ARCHIVES = ["capnp", "status", "symbolize"]
+
 # Wanted by the backend mpi and by benchmarks. Defined when found; @system//:config.bzl says which (have_<name>).
 _OPTIONAL = {
     "mpi": ["ompi-c", "ompi"],
@@ -98,12 +102,24 @@ def _link_include_dirs(rctx, name, cflags):
             directories.append(link)
     return directories
 
+def _archived(rctx, module, flags):
+    """The flags, with -lNAME turned into its archive where there is one."""
+    folder = _pkg_config(rctx, ["--variable=libdir", module])[0]
+    return [
+        "-l:lib{}.a".format(flag[2:]) if flag.startswith("-l") and
+                                         rctx.path("{}/lib{}.a".format(folder, flag[2:])).exists else flag
+        for flag in flags
+    ]
+
 def _library(rctx, name, modules, include_dirs):
     """The BUILD text of one library, or None where it is not installed."""
     cflags = _pkg_config(rctx, ["--cflags"] + modules)
     libs = _pkg_config(rctx, ["--libs"] + modules)
     if cflags == None or libs == None:
         return None
+
+    if name in _FROM_ARCHIVES:
+        libs = _archived(rctx, modules[0], libs)
 
     # libzmq's .pc names the include directories of its private dependencies, which no user of its
     # header needs: hence directories are taken only where asked.

@@ -89,9 +89,37 @@ execute_fragment() {
             $execute --output y=/tmp/y.npy:rows
             lockstep workers >/dev/null
             $execute --output y:rows --embedded --workers 3 --compare /tmp/y.npy | grep 'y agrees with /tmp/y.npy'"
+    follow_pages
     inside 'apt-get purge -y -q lockstep-fragments >/dev/null'
   fi
   inside "$execute --embedded 2>&1 | grep 'fragments are not available: cannot find the program lockstep-compiler'"
+}
+
+# What docs/fragments.md and docs/plans.md have readers write, compiled as the tutorial says, and on four workers.
+follow_pages() {
+  local page header
+  # The first lines of C++ of the one, and those that begin with the header of calls in plans of the other.
+  awk '/^```cpp/ { n++; next } /^```/ { if (n) exit } n' "$ROOT/docs/fragments.md" >"$DEBIAN/tmp/client/fragments_page.inc"
+  awk '/^#include "runtime\/fragment\/plan_call.h"/ { on = 1 } /^```/ { on = 0 } on' "$ROOT/docs/plans.md" \
+    >"$DEBIAN/tmp/client/plans_page.inc"
+  for page in fragments plans; do [[ -s "$DEBIAN/tmp/client/${page}_page.inc" ]]; done
+  # shellcheck disable=SC2016 # for the shell there
+  inside 'apt-get install -y -q g++ pkgconf >/dev/null
+          cd /tmp/client
+          g++ -std=c++20 fragments.cc $(pkg-config --cflags --libs lockstep) -o fragments
+          lockstep up --workers 4 --detach
+          trap "lockstep down" EXIT
+          export LOCKSTEP_ENDPOINT="$(lockstep status --output json | sed -n "s/.*\"endpoint\": \"\(.*\)\",/\1/p")"
+          ./fragments >/tmp/printed
+          grep -x "called: 0 0.5 1 1.5 2 2.5 3 3.5 4 4.5" /tmp/printed
+          grep -x "in a plan: 0 0.5 1 1.5 2 2.5 3 3.5 4 4.5" /tmp/printed'
+  # And whatever else the pages include.
+  for header in $(sed -n 's/^ *#include "\(.*\)"$/\1/p' "$ROOT"/docs/*.md "$ROOT/README.md" | sort -u); do
+    [[ -e "$DEBIAN/usr/include/lockstep/$header" ]] || {
+      echo "check.sh: a page includes $header, which liblockstep-dev has not" >&2
+      return 1
+    }
+  done
 }
 
 # docs/tutorial.md from its first command to its last, and the README's program.

@@ -123,7 +123,7 @@ make_library() {
   done
   # Clients, clusters inside a program, and modules; tvm-ffi's headers beside them, which modules are written with.
   python3 "$PACKAGING/headers.py" "$ROOT:$BINARIES:$(dirname "$(ffi_library)")/../include" "$to/usr/include/lockstep" \
-    runtime/client/session.h runtime/client/admin.h runtime/client/failure.h \
+    runtime/client/session.h runtime/client/admin.h runtime/client/failure.h runtime/fragment/plan_call.h \
     services/local/local_cluster.h runtime/module/kit/ffi_export.h >/dev/null
   for template in lockstep lockstep-local lockstep-module; do
     fill "$PACKAGING/$template.pc.in" "$archives/pkgconfig/$template.pc"
@@ -224,7 +224,7 @@ pack() {
     install -Dm644 -t "$document" "$ROOT"/docs/{configuration,operations,security}.md
   elif [[ $name == lockstep || $name == *-dev ]]; then
     # All of it, for a machine that reaches nothing else.
-    install -Dm644 -t "$document" "$ROOT"/docs/*.md
+    install -Dm644 -t "$document" "$ROOT"/docs/*.{md,svg}
     install -Dm644 -t "$document/runbooks" "$ROOT"/docs/runbooks/*.md
   fi
   # As dpkg's changelogs are written; what changes is told in the project's own.

@@ -6,11 +6,14 @@ COMPILES = "lockstep_fragment_compiles_total"
 HITS = "lockstep_fragment_cache_hits_total"
 FAILURES = "lockstep_fragment_failures_total"
 SECONDS = "lockstep_fragment_compile_seconds_total"
+MOVES = "lockstep_fragment_input_moves_total"
+BYTES = "lockstep_fragment_input_bytes_total"
 
 DASHBOARD = dashboard(
     "fragments",
     "fragments",
-    "How fragments get to be code: compiled, found on disk, or in memory. The calls of them are commands of the worker.",
+    "How fragments get to be code (compiled, found on disk, or in memory), and what moves for them. The calls of them are "
+    "commands of the worker.",
     [
         stat(
             "How many are kept in memory?",
@@ -78,6 +81,18 @@ DASHBOARD = dashboard(
             "Of the worker's own memory, beside its arena.",
             "bytes",
             each_rank("lockstep_fragments_loaded_bytes"),
+        ),
+        lines(
+            "How many inputs are moved?",
+            "Arguments a second that did not lie as they were wanted. In a loop whose data stays where it is: none.",
+            "ops",
+            each_rank(f"rate({MOVES}[$rate])"),
+        ),
+        lines(
+            "How many bytes are sent for them?",
+            "To each rank, of what it did not have before.",
+            "Bps",
+            each_rank(f"rate({BYTES}[$rate])"),
         ),
     ],
 )

@@ -32,7 +32,8 @@ Status Run(const ClusterFlags& flags, const std::string& wanted) {
   for (const Program& program : kPrograms) {
     if (!wanted.empty() && wanted != program.name) continue;
     found = true;
-    std::printf("--- %s on %d workers\n", program.name, cluster.session().num_workers());
+    const int workers = cluster.session().num_workers();
+    std::printf("--- %s on %d worker%s\n", program.name, workers, workers == 1 ? "" : "s");
     LOCKSTEP_RETURN_IF_ERROR(program.show(cluster.session()));
   }
   if (!found) return NotFound("there is no program ", wanted, "; --help names them");

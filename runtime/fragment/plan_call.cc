@@ -57,8 +57,8 @@ class CallReader {
     }
     if (call_.arguments.size() != wanted) {
       return InvalidArgument("`", signature_.function, "` takes ", signature_.num_arguments(),
-                             " arguments and, behind them, the values that its ",
-                             signature_.num_results(), " results are written to, and ",
+                             " arguments, and the values that its results are written to (",
+                             signature_.num_results(), "): ", wanted, " together, and ",
                              call_.arguments.size(), " are given: ", signature_.ToString());
     }
     std::vector<Input> inputs;

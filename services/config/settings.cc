@@ -33,6 +33,31 @@ std::string ListOf(const std::string& key) {
   return bracket == std::string::npos ? "" : key.substr(0, bracket);
 }
 
+// The keys that could have been meant by one that is like none: those of its section, or, where
+// there is no such section, those of none and the sections.
+std::string AllowedBeside(const std::string& key, const std::vector<std::string>& known) {
+  const auto section_of = [](const std::string& name) {
+    return name.substr(0, name.find('.') + 1);  // "" where there is no dot
+  };
+  const auto is_there = [&](const std::string& section) {
+    return std::any_of(known.begin(), known.end(),
+                       [&](const std::string& name) { return section_of(name) == section; });
+  };
+  const std::string section = is_there(section_of(key)) ? section_of(key) : "";
+  std::vector<std::string> names;
+  for (const std::string& name : known) {
+    const std::string its = section_of(name);
+    std::string shown = its == section ? name : its + "*";
+    if (its != section && !section.empty()) continue;
+    if (std::find(names.begin(), names.end(), shown) == names.end()) {
+      names.push_back(std::move(shown));
+    }
+  }
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
 std::string UnknownKey(const Settings& settings, const std::string& key) {
   if (const std::string list = ListOf(key); Find(settings, list) != nullptr) {
     return list + ": the items of a list must be plain values";
@@ -43,9 +68,7 @@ std::string UnknownKey(const Settings& settings, const std::string& key) {
   }
   const std::string nearest = Nearest(key, known);
   if (!nearest.empty()) return key + ": unknown key; did you mean \"" + nearest + "\"?";
-  std::string list;
-  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  return key + ": unknown key; allowed: " + list;
+  return key + ": unknown key; allowed: " + AllowedBeside(key, known);
 }
 
 bool HasSecret(const RawValue& value) {

@@ -29,6 +29,22 @@ std::string FirstOperationIn(std::string_view text) {
   return "";
 }
 
+// What the failure at that column of a line is about: an operation that begins there, or the first
+// one of the line. `return` alone is written without its dialect.
+std::string OperationAt(std::string_view line, uint32_t column) {
+  if (column > 0 && column <= line.size()) {
+    const std::string there = FirstOperationIn(line.substr(column - 1));
+    if (!there.empty() && line.substr(column - 1, there.size()) == there) return there;
+  }
+  std::string first = FirstOperationIn(line);
+  if (!first.empty()) return first;
+  constexpr std::string_view kReturn = "return";
+  const size_t begin = line.find_first_not_of(" \t");
+  if (begin == std::string_view::npos || line.substr(begin, kReturn.size()) != kReturn) return "";
+  const bool ends = line.size() == begin + kReturn.size();
+  return ends || !IsNameCharacter(line[begin + kReturn.size()]) ? "func.return" : "";
+}
+
 std::string_view LineOf(std::string_view text, uint32_t line) {
   for (; line > 1; --line) {
     const size_t end = text.find('\n');
@@ -81,7 +97,9 @@ void Errors::Record(mlir::Location location, StatusCode code, std::string messag
                     std::string operation) {
   if (first_.has_value()) return;
   const Place place = PlaceOf(location);
-  if (operation.empty() && place.line != 0) operation = FirstOperationIn(LineOf(text_, place.line));
+  if (operation.empty() && place.line != 0) {
+    operation = OperationAt(LineOf(text_, place.line), place.column);
+  }
   first_ = Failure{code, std::move(message), place.line, place.column, std::move(operation)};
 }
 

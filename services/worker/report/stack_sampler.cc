@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/debugging/symbolize.h"
@@ -72,6 +74,23 @@ Status PrepareStackSampling() {
   return OkStatus();
 }
 
+std::string NameOfLibrary(const char* path) {
+  constexpr std::string_view kDescriptors = "/proc/self/fd/";
+  constexpr std::string_view kMemory = "/memfd:";
+  constexpr std::string_view kGone = " (deleted)";
+  std::string name = path;
+  char target[512];
+  ssize_t length = -1;
+  if (name.rfind(kDescriptors, 0) == 0) length = readlink(path, target, sizeof target);
+  if (length > 0) name.assign(target, static_cast<size_t>(length));
+  if (name.rfind(kMemory, 0) == 0) {
+    name.erase(0, kMemory.size());
+    if (const size_t gone = name.rfind(kGone); gone != std::string::npos) name.resize(gone);
+    return name;
+  }
+  return name.substr(name.rfind('/') + 1);
+}
+
 namespace {
 
 // `is_return_address`: it may be the first of the next function, and one before it is in the call.
@@ -83,9 +102,8 @@ std::string NameOf(void* address, bool is_return_address) {
   // run, and is the one that is looked at.
   dl_find_object library;
   if (_dl_find_object(address, &library) == 0 && library.dlfo_link_map != nullptr) {
-    const char* path = library.dlfo_link_map->l_name;
-    const char* slash = std::strrchr(path, '/');
-    std::snprintf(name, sizeof name, "%s+0x%tx", slash == nullptr ? path : slash + 1,
+    std::snprintf(name, sizeof name, "%s+0x%tx",
+                  NameOfLibrary(library.dlfo_link_map->l_name).c_str(),
                   static_cast<char*>(address) - static_cast<char*>(library.dlfo_map_start));
   } else {
     std::snprintf(name, sizeof name, "%p", address);

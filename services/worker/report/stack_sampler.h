@@ -26,4 +26,9 @@ Status PrepareStackSampling();
 StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
                                                std::chrono::milliseconds patience);
 
+// What a stack calls the library at that path, which a linker's map has: its file's name. One that
+// was loaded from memory, as fragments are, has a descriptor's path, and is called as its memory
+// is.
+std::string NameOfLibrary(const char* path);
+
 }  // namespace lockstep::worker

@@ -136,6 +136,7 @@ TEST_F(ExecuteTest, WhatIsWrongIsToldBeforeAnythingIsExecuted) {
        2,
        "there is no directory /nonexistent"},
       {{"-i", "7", "-i", x, "-o", "y:rows", "--compare", "/nonexistent.npy"}, 2, "cannot open"},
+      {{"-i", "7", "-i", x, "-o", "y:rows", "--compare", "z=" + x}, 2, "no --output is called z"},
       {{"-i", "0.5", "-i", x},
        2,
        "argument 0 (how=0.5) of `sum`: it is int64, and a "

@@ -67,6 +67,10 @@ StatusOr<Reference> ReadReference(const std::string& text,
     if (text.substr(0, equals) != output.name || equals == std::string::npos) continue;
     reference = {output.name, text.substr(equals + 1), {}};
   }
+  if (reference.result.empty() && equals != std::string::npos && !outputs.empty() &&
+      !std::filesystem::exists(text)) {
+    return InvalidArgument("--compare ", text, ": no --output is called ", text.substr(0, equals));
+  }
   if (reference.result.empty() && outputs.size() > 1) {
     return InvalidArgument("--compare ", text,
                            ": there are several results; say which one: ", "--compare ",
@@ -319,8 +323,8 @@ Status RunExecute(const ExecuteCommand& command) {
 }  // namespace
 
 void AddExecute(Command lockstep) {
-  Command command = lockstep.AddCommand(
-      "execute", "Compile a fragment on every worker and execute it on their parts of the data");
+  Command command =
+      lockstep.AddCommand("execute", "Compile a fragment, and execute it on all workers");
   auto options = std::make_shared<ExecuteCommand>();
   command.Add("FRAGMENT", options->file, "a function in MLIR: FILE.mlir, or bytecode, FILE.mlirbc")
       .Required()

@@ -251,8 +251,7 @@ Status ShowLogs(const LogsCommand& command) {
 }  // namespace
 
 void AddLogs(Command lockstep) {
-  Command command = lockstep.AddCommand(
-      "logs", "Show the logs of a cluster that `lockstep up` has started, also of a dead one");
+  Command command = lockstep.AddCommand("logs", "Show the logs of a cluster, also of a dead one");
   auto options = std::make_shared<LogsCommand>();
   Option connect =
       command.Add("-c,--connect", options->endpoint, "the cluster with this endpoint for clients")
@@ -271,8 +270,9 @@ void AddLogs(Command lockstep) {
       .Placeholder("N");
   command
       .Add("-l,--level", options->level,
-           "from this level on: debug, info, warn, error, critical; lines that the log has not\n"
-           "written itself (a module's, a crash's) are always shown")
+           "from this level on: debug, info, warn, error, critical;\n"
+           "lines that the log has not written itself (a module's,\n"
+           "a crash's) are always shown")
       .OneOf({"debug", "info", "warn", "warning", "error", "critical"})
       .Placeholder("LEVEL");
   command.AddFlag("-f,--follow", options->follow,

@@ -127,18 +127,20 @@ void AddPlan(Command lockstep) {
                       "runs all ranks' steps in this process, without what functions do");
   explain
       .Add("--lanes", options->lanes,
-           "1: for workers that execute one step after the other, instead of two lanes")
+           "1: for workers that execute one step after the other,\n"
+           "instead of two lanes")
       .Between(1, 2)
       .Placeholder("N");
-  const auto svg =
-      explain
-          .Add("--svg", options->svg,
-               "draws ranks' steps over time, as predicted, and the memory of rank N (or the "
-               "first); of more than 64 ranks, 64 around that one")
-          .Placeholder("FILE");
+  const auto svg = explain
+                       .Add("--svg", options->svg,
+                            "draws ranks' steps over time, as predicted, and the\n"
+                            "memory of rank N (or the first); of more than 64\n"
+                            "ranks, 64 around that one")
+                       .Placeholder("FILE");
   explain
       .AddFlag("--text", options->text,
-               "prints the program and what it is lowered to, one line each, and nothing else")
+               "prints the program and what it is lowered to, one line\n"
+               "each, and nothing else")
       .Excludes(rank)
       .Excludes(simulate)
       .Excludes(svg);

@@ -162,11 +162,10 @@ void AddTop(Command lockstep) {
       "  lockstep top\n"
       "  lockstep top --once --interval 1\n"
       "  lockstep top --once --output json | jq '.workers[] | select(.last_share > 0.5)'\n\n"
-      "q ends it, arrows scroll, a and g show all workers or groups of them. For each worker, over "
-      "the last interval: commands finished "
-      "(CMD/S),\n"
-      "batches in its QUEUE, MOVED by collectives over its bus (nccl-tests' bus bytes; each\n"
-      "counts when it ends), BUSY the share of the time in collectives, waiting included, LAST\n"
+      "q ends it, arrows scroll, a and g show all workers or groups of them.\n\n"
+      "For each worker, over the last interval: commands finished (CMD/S), batches in\n"
+      "its QUEUE, MOVED by collectives over its bus (nccl-tests' bus bytes; each counts\n"
+      "when it ends), BUSY the share of the time in collectives, waiting included, LAST\n"
       "to how many of them it came last, and LATE how long after the first, on average.\n");
   command.Do([options]() -> Status {
     LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller,

@@ -125,7 +125,9 @@ StatusOr<Execution> Execute(Session& session, ExecuteRequest request) {
     const Spinner spinner("compiling " + request.fragment.name(), CanShowProgress());
     return session.Compile(request.fragment);
   }();
-  if (!compiled.ok() && compiled.status().code() == StatusCode::kInvalidArgument) {
+  // What it says is wrong, or more than fragments can do.
+  if (compiled.status().code() == StatusCode::kInvalidArgument ||
+      compiled.status().code() == StatusCode::kUnimplemented) {
     return WithExitCode(compiled.status(), ExitCode::kUsage);
   }
   LOCKSTEP_RETURN_IF_ERROR(compiled.status());

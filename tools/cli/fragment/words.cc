@@ -136,6 +136,28 @@ std::string FirstArguments(std::string_view mlir) {
   return "";
 }
 
+// "%x: tensor<2xf64>, %y: f64": each of them, without blanks around it.
+std::vector<std::string> SplitArguments(std::string_view arguments) {
+  std::vector<std::string> split(1);
+  int depth = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const char c = arguments[i];
+    // "->" of a function type closes nothing.
+    if (c == '<' || c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}' || (c == '>' && (i == 0 || arguments[i - 1] != '-'))) {
+      --depth;
+    }
+    const bool is_blank = std::isspace(static_cast<unsigned char>(c)) != 0;
+    if (c == ',' && depth == 0) {
+      split.emplace_back();
+    } else if (!is_blank || !split.back().empty()) {
+      split.back() += c;
+    }
+  }
+  if (split.back().empty()) split.pop_back();
+  return split;
+}
+
 // "\"w\" of `scores`"
 std::string Called(const std::string& name, const fragment::Signature& signature) {
   return "\"" + name + "\" of `" + signature.function + "`";
@@ -154,24 +176,17 @@ StatusOr<GivenOutput> ParseOutput(const std::string& text) {
 }
 
 std::vector<std::string> ArgumentNames(std::string_view mlir) {
-  const std::string arguments = FirstArguments(mlir);
   std::vector<std::string> names;
-  int depth = 0;
-  bool begins = true;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const char c = arguments[i];
-    // "->" of a function type closes nothing.
-    if (c == '<' || c == '(' || c == '[' || c == '{') ++depth;
-    if (c == ')' || c == ']' || c == '}' || (c == '>' && (i == 0 || arguments[i - 1] != '-'))) {
-      --depth;
+  for (const std::string& argument : SplitArguments(FirstArguments(mlir))) {
+    if (argument.empty() || argument.front() != '%') return {};
+    // Those that workers pass by themselves.
+    if (argument.find("lockstep.offset") != std::string::npos ||
+        argument.find("lockstep.global_size") != std::string::npos) {
+      continue;
     }
-    if (c == ',' && depth == 0) begins = true;
-    if (!begins || c == ',' || std::isspace(static_cast<unsigned char>(c)) != 0) continue;
-    begins = false;
-    if (c != '%') return {};
-    size_t end = i + 1;
-    while (end < arguments.size() && IsNameCharacter(arguments[end])) ++end;
-    names.push_back(arguments.substr(i + 1, end - i - 1));
+    size_t end = 1;
+    while (end < argument.size() && IsNameCharacter(argument[end])) ++end;
+    names.push_back(argument.substr(1, end - 1));
   }
   return names;
 }

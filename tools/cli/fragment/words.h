@@ -40,8 +40,9 @@ struct GivenOutput {
 StatusOr<GivenInput> ParseInput(const std::string& text);
 StatusOr<GivenOutput> ParseOutput(const std::string& text);
 
-// What a function of MLIR calls its arguments, by their places, without "%". Empty where the text
-// does not tell: it is bytecode, or its first function is not one that is read at a glance.
+// What a function of MLIR calls the arguments that a caller passes, by their places, without "%":
+// not those for the part's offset and the whole tensor's extent. Empty where the text does not
+// tell: it is bytecode, or its first function is not one that is read at a glance.
 std::vector<std::string> ArgumentNames(std::string_view mlir);
 
 // The inputs in the order of the arguments. Those with names are looked for among `names`; the

@@ -58,12 +58,15 @@ DType OwnDType(const plan::Literal& number) {
 
 }  // namespace
 
-std::optional<SplitValue> ReadSplit(std::string_view text) {
+std::optional<StatusOr<SplitValue>> ReadSplit(std::string_view text) {
   const size_t dollar = text.find('$');
   if (dollar == 0) return SplitValue{std::string(text.substr(1)), fragment::Split::kNone};
   if (dollar == std::string_view::npos || text[dollar - 1] != ' ') return std::nullopt;
-  const StatusOr<fragment::Split> split = fragment::ParseSplit(text.substr(0, dollar - 1));
-  if (!split.ok()) return std::nullopt;
+  const std::string_view before = text.substr(0, dollar - 1);
+  // As calls of functions have them: what follows is a value, and no split.
+  if (before == "write" || before == "update") return std::nullopt;
+  const StatusOr<fragment::Split> split = fragment::ParseSplit(before);
+  if (!split.ok()) return split.status();
   return SplitValue{std::string(text.substr(dollar + 1)), *split};
 }
 

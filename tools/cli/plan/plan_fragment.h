@@ -30,8 +30,9 @@ struct SplitValue {
   std::string name;
   fragment::Split split;
 };
-// Nothing: the text names no value.
-std::optional<SplitValue> ReadSplit(std::string_view text);
+// Nothing: the text names no value, or one that is written to. kInvalidArgument: there is no such
+// split.
+std::optional<StatusOr<SplitValue>> ReadSplit(std::string_view text);
 
 struct NamedOutput {
   std::string name;  // by `as`

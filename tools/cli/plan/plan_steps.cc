@@ -247,8 +247,9 @@ std::optional<std::vector<fragment::PlanInput>> PlanSteps::ReadFragmentInputs(
   bool is_good = true;
   for (const YAML::Node& node : step["args"]) {
     if (const auto split = ReadSplit(ScalarOf(node))) {
-      const auto value = FindValue(node, title, split->name);
-      if (value.has_value()) inputs.emplace_back(*value, split->split);
+      if (!split->ok()) context_.Report(node, title, std::string(split->status().message()));
+      const auto value = split->ok() ? FindValue(node, title, (*split)->name) : std::nullopt;
+      if (value.has_value()) inputs.emplace_back(*value, (*split)->split);
       is_good = is_good && value.has_value();
       continue;
     }

@@ -56,7 +56,8 @@ TEST(ClusterConfigTest, ProblemsOfEverySectionAreReported) {
       "  7: {device: cpu}\n"
       "  1: {arena_byte: 1GiB}\n"
       "  x: {device: cpu}\n"
-      "wrkers: 4\n");
+      "wrkers: 4\n"
+      "title: demo\n");
   const std::string text = Message(LoadCluster({path, {}}).status());
   const auto has = [&](const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nin\n" << text;
@@ -67,6 +68,8 @@ TEST(ClusterConfigTest, ProblemsOfEverySectionAreReported) {
   has(path + ":7: ranks.1.arena_byte: unknown key; did you mean \"ranks.1.arena_bytes\"?");
   has(path + ":8: ranks.x.device: no such rank");
   has(path + ":9: wrkers: unknown key; did you mean \"workers\"?");
+  has(path + ":10: title: unknown key; allowed: cluster, workers, hosts, ");
+  has(", controller.*, worker.*");
 }
 
 }  // namespace

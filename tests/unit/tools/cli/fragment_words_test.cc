@@ -91,6 +91,11 @@ TEST(FragmentWordsTest, ArgumentNamesAreReadFromTheText) {
                     "module { func.func private @f(%x: tensor<?x4xf64>,  // by rows, (all)\n"
                     "    %y : tensor<4xf64> {llvm.noalias, k = [1, 2]}, %0: f64) -> f64 {"),
       ElementsAre("x", "y", "0"));
+  EXPECT_THAT(
+      ArgumentNames("func.func @f(%at: index {lockstep.offset = array<i64: 0, 0>}, %x: "
+                    "tensor<?xf64>, %n: index {lockstep.global_size = array<i64: 0, 0>}, %y: f64)"),
+      ElementsAre("x", "y"))
+      << "workers pass the others themselves";
   EXPECT_THAT(ArgumentNames("func.func @f() { return }"), IsEmpty());
   EXPECT_THAT(ArgumentNames("func.func @f(tensor<2xf64>, f64)"), IsEmpty()) << "a declaration";
   EXPECT_THAT(ArgumentNames("\"func.func\"() ({ ^bb0(%x: f64): })"), ElementsAre());

@@ -24,6 +24,12 @@ TEST(FragmentRefusalTest, TextThatDoesNotParse) {
       StatusCode::kInvalidArgument, 2, 21, "arith.addf", "expected ','");
   ExpectRefused("func.func @f(%x: f64) -> f64 {\n  %y = nosuch.op %x : f64\n  return %y : f64\n}",
                 StatusCode::kInvalidArgument, 2, 8, "nosuch.op", "nosuch");
+  ExpectRefused(
+      "func.func @f(%x: f64) -> f64 {\n  %y = arith.addf %x, %x : f64 nosuch.op %y : f64\n"
+      "  return %y : f64\n}",
+      StatusCode::kInvalidArgument, 2, 32, "nosuch.op", "nosuch");
+  ExpectRefused("func.func @f(%x: f64) -> f32 {\n  return %x : f32\n}",
+                StatusCode::kInvalidArgument, 2, 10, "func.return", "different type");
   ExpectRefused("", StatusCode::kInvalidArgument, 0, 0, "", "empty");
 }
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -66,6 +68,17 @@ TEST_F(StackSamplerTest, ThreadsThatWaitInTheKernelAreSeenAndGoOn) {
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_THAT(*stack, Contains(HasSubstr("SleepForTheTest")));
   EXPECT_EQ(inside, 1);
+}
+
+TEST(NameOfLibraryTest, FragmentsAreCalledAsTheirMemoryIs) {
+  EXPECT_EQ(NameOfLibrary("/usr/lib/libm.so.6"), "libm.so.6");
+  EXPECT_EQ(NameOfLibrary("libm.so.6"), "libm.so.6");
+  EXPECT_EQ(NameOfLibrary("/proc/self/fd/-1"), "-1");
+  const int memory = memfd_create("lockstep-fragment:a/b", MFD_CLOEXEC);
+  ASSERT_GE(memory, 0);
+  EXPECT_EQ(NameOfLibrary(("/proc/self/fd/" + std::to_string(memory)).c_str()),
+            "lockstep-fragment:a/b");
+  close(memory);
 }
 
 TEST_F(StackSamplerTest, SeveralMayAskAtOnce) {

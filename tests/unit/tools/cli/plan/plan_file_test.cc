@@ -354,6 +354,8 @@ TEST(PlanFileTest, MistakesInFragmentsAreToldWithTheirLines) {
               HasSubstr("cannot be combined by rows: no argument is split"));
   EXPECT_THAT(error("rows $x", "write $x"), HasSubstr("a fragment only reads what it is given"));
   EXPECT_THAT(error("rows $x", "rows $z"), HasSubstr("there is no value \"z\""));
+  EXPECT_THAT(error("rows $x", "roes $x"),
+              HasSubstr("\"roes\" is no split; there are rows, columns, none, placed"));
   EXPECT_THAT(error("combine: rows", "combine: row"), HasSubstr("rows"));
   EXPECT_THAT(error("shape: [1024],\n", "\n"), HasSubstr("only workers compile a fragment"));
   EXPECT_THAT(error("on: two", "on: tow"), HasSubstr("there is no mesh \"tow\""));

@@ -114,12 +114,13 @@ follow_pages() {
           grep -x "called: 0 0.5 1 1.5 2 2.5 3 3.5 4 4.5" /tmp/printed
           grep -x "in a plan: 0 0.5 1 1.5 2 2.5 3 3.5 4 4.5" /tmp/printed'
   # And whatever else the pages include.
-  for header in $(sed -n 's/^ *#include "\(.*\)"$/\1/p' "$ROOT"/docs/*.md "$ROOT/README.md" | sort -u); do
+  sed -n 's/^ *#include "\(.*\)"$/\1/p' "$ROOT"/docs/*.md "$ROOT/README.md" | sort -u >"$DEBIAN/tmp/included"
+  while read -r header; do
     [[ -e "$DEBIAN/usr/include/lockstep/$header" ]] || {
       echo "check.sh: a page includes $header, which liblockstep-dev has not" >&2
       return 1
     }
-  done
+  done <"$DEBIAN/tmp/included"
 }
 
 # docs/tutorial.md from its first command to its last, and the README's program.

@@ -37,8 +37,10 @@ StatusOr<std::variant<HostTensor, bool, int64_t, double>> ReadInputValue(const s
     LOCKSTEP_ASSIGN_OR_RETURN(HostTensor tensor, ReadNpy(text));
     return tensor;
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const Argument argument, ParseArgument(text));
-  if (const auto* value = std::get_if<Value>(&argument)) {
+  const StatusOr<Argument> argument = ParseArgument(text);
+  // What is wrong with a tensor or a file it says best. Of anything else it says how to write text.
+  if (!argument.ok() && text.find_first_of("[:") != std::string::npos) return argument.status();
+  if (const auto* value = argument.ok() ? std::get_if<Value>(&*argument) : nullptr) {
     if (const auto* tensor = value->As<HostTensor>()) return *tensor;
     if (const auto* truth = value->As<bool>()) return *truth;
     if (const auto* integer = value->As<int64_t>()) return *integer;

@@ -62,6 +62,8 @@ TEST(FragmentWordsTest, AWrongInputIsNamedWithWhatIsExpected) {
   EXPECT_THAT(error("rate=0.5:rows"), HasSubstr("a number is not split"));
   EXPECT_THAT(error("x=[1,2]"), HasSubstr("neither a number nor a tensor"));
   EXPECT_THAT(error("x=f64[2]"), HasSubstr("neither a number nor a tensor"));
+  EXPECT_THAT(error("x=data.npz:rows"), HasSubstr("\"data.npz\" is neither a number nor a tensor; "
+                                                  "expected FILE.npy"));
   EXPECT_THAT(error("x=/nonexistent/x.npy:rows"), HasSubstr("cannot open /nonexistent/x.npy"));
 }
 

@@ -40,7 +40,7 @@ _REQUIRED = {
 
 # Linked from their archives, where the distribution has these: each shared object costs every process that starts
 # time, of which Cap'n Proto's two take a quarter (tools/bench, row `start`).
-_FROM_ARCHIVES = ["capnp", "status", "symbolize"]
+_FROM_ARCHIVES = ["capnp"]
 
 # Wanted by the backend mpi and by benchmarks. Defined when found; @system//:config.bzl says which (have_<name>).
 _OPTIONAL = {

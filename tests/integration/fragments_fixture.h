@@ -15,7 +15,7 @@ using fragment::Combine;
 using fragment::Fragment;
 using fragment::Split;
 
-// See testdata/test_object.cc.
+// See tests/unit/runtime/fragment/testdata/test_object.cc.
 enum Asked : int64_t {
   kSum = 0,
   kDivideByZero = 1,

@@ -1,5 +1,4 @@
-// Plans that call fragments. The compiler is a stand-in, and what it gives does what its first
-// argument asks for (see fragments_test.cc).
+// Plans that call fragments. The compiler is a stand-in (see fragments_fixture.h).
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -9,17 +8,14 @@
 
 #include "runtime/fragment/plan_call.h"
 #include "runtime/plan/program.h"
-#include "tests/integration/session_fixture.h"
+#include "tests/integration/fragments_fixture.h"
 
 namespace lockstep::testing {
 namespace {
 
 using fragment::CallFragment;
-using fragment::Combine;
-using fragment::Fragment;
 using fragment::Output;
 using fragment::PlanInput;
-using fragment::Split;
 using plan::Layout;
 using plan::Mesh;
 using plan::Placement;
@@ -28,30 +24,14 @@ using plan::ValueId;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// See testdata/test_object.cc.
-constexpr int64_t kSumAll = 0;
-constexpr int64_t kDivide = 1;
-constexpr int64_t kLoop = 2;
-constexpr int64_t kTwice = 7;
-constexpr int64_t kWhere = 8;
-
-HostTensor FirstNumbers(int64_t count) {
-  std::vector<double> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 1.0);
-  return HostTensor::Of<double>({count}, numbers);
-}
-
 std::vector<Rank> FirstRanks(int count) {
   std::vector<Rank> ranks(static_cast<size_t>(count));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-class PlanFragmentsTest : public SessionFixture {
+class PlanFragmentsTest : public FragmentsFixture {
  protected:
-  CompiledFragment Compile() {
-    return Unwrap(session_->Compile(Unwrap(Fragment::Mlir("sum", "test.mlir"))));
-  }
   static Layout Lies(int64_t count, std::vector<Rank> ranks, Placement placement) {
     return Unwrap(
         Layout::Make({count}, DType::kFloat64, Unwrap(Mesh::Line(std::move(ranks))), {placement}));
@@ -76,13 +56,13 @@ class PlanFragmentsTest : public SessionFixture {
     const ValueId x = program.Input("x", rows);
     program.Output("y", Add(program, fragment, FirstRanks(4), asked, {x, Split::kRows},
                             {Combine::kAdd, Shape{1}}));
-    return Unwrap(Bind(program, fragment, Unwrap(session_->Place(FirstNumbers(10), rows))));
+    return Unwrap(Bind(program, fragment, Unwrap(session_->Place(Numbers(10), rows))));
   }
   std::string Bytes(const DRef& ref) { return Unwrap(session_->Collect(ref)).data; }
   // What Session::Execute() makes of as many numbers, on all workers.
   std::string Executed(const CompiledFragment& fragment, int64_t asked, int64_t count,
                        const Output& output) {
-    const std::vector<FragmentInput> inputs = {{asked}, {FirstNumbers(count), Split::kRows}};
+    const std::vector<FragmentInput> inputs = {{asked}, {Numbers(count), Split::kRows}};
     return Bytes(Unwrap(session_->Execute(fragment, inputs, {output})).front());
   }
 };
@@ -100,17 +80,17 @@ TEST_P(PlanFragmentsTest, APlanDoesWhatExecuteDoes) {
     const Layout on_one = Lies(count, {0}, Placement::Replicate());
     ProgramBuilder program;
     const ValueId x = program.Input("x", on_one);
-    const ValueId doubled = Add(program, fragment, ranks, kTwice, {x, Split::kRows}, rows);
+    const ValueId doubled = Add(program, fragment, ranks, kDouble, {x, Split::kRows}, rows);
     program.Output("doubled", doubled);
-    program.Output("places", Add(program, fragment, ranks, kWhere, {x, Split::kRows}, rows));
-    const ValueId sum = Add(program, fragment, ranks, kSumAll, {doubled, Split::kAsPlaced}, added);
+    program.Output("places", Add(program, fragment, ranks, kPlaces, {x, Split::kRows}, rows));
+    const ValueId sum = Add(program, fragment, ranks, kSum, {doubled, Split::kAsPlaced}, added);
     // Partial values are combined where they are needed.
-    program.Output("sum", Add(program, fragment, ranks, kTwice, sum, {Combine::kNone, Shape{1}}));
-    const DRef input = Unwrap(session_->Place(FirstNumbers(count), on_one));
+    program.Output("sum", Add(program, fragment, ranks, kDouble, sum, {Combine::kNone, Shape{1}}));
+    const DRef input = Unwrap(session_->Place(Numbers(count), on_one));
     BoundPlan plan = Unwrap(Bind(program, fragment, input));
     for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
-    EXPECT_EQ(Bytes(Unwrap(plan.Output("doubled"))), Executed(fragment, kTwice, count, rows));
-    EXPECT_EQ(Bytes(Unwrap(plan.Output("places"))), Executed(fragment, kWhere, count, rows));
+    EXPECT_EQ(Bytes(Unwrap(plan.Output("doubled"))), Executed(fragment, kDouble, count, rows));
+    EXPECT_EQ(Bytes(Unwrap(plan.Output("places"))), Executed(fragment, kPlaces, count, rows));
     const auto total = static_cast<double>(2 * count * (count + 1));
     EXPECT_EQ(Elements<double>(Unwrap(plan.Output("sum")), workers - 1),
               (std::vector<double>{total}));
@@ -118,7 +98,7 @@ TEST_P(PlanFragmentsTest, APlanDoesWhatExecuteDoes) {
 }
 
 TEST_P(PlanFragmentsTest, WhatFailsNamesRankStepFragmentAndPlace) {
-  BoundPlan plan = BindOne(Compile(), kDivide);
+  BoundPlan plan = BindOne(Compile(), kDivideByZero);
   EXPECT_OK(plan.Execute());
   const Status status = session_->SyncAll();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
@@ -130,7 +110,7 @@ TEST_P(PlanFragmentsTest, WhatFailsNamesRankStepFragmentAndPlace) {
 }
 
 TEST_P(PlanFragmentsTest, ALoopWithoutEndIsEndedByAReset) {
-  BoundPlan plan = BindOne(Compile(), kLoop);
+  BoundPlan plan = BindOne(Compile(), kUntilAborted);
   EXPECT_OK(plan.Execute());
   EXPECT_OK(session_->Flush());
   EXPECT_OK(session_->Reset());
@@ -142,10 +122,10 @@ TEST_P(PlanFragmentsTest, AFragmentOfAnotherSessionOrTimeIsRefused) {
   const CompiledFragment fragment = Compile();
   ProgramBuilder program;
   const ValueId x = program.Input("x", rows);
-  program.Output("y", Add(program, fragment, FirstRanks(4), kTwice, {x, Split::kRows},
+  program.Output("y", Add(program, fragment, FirstRanks(4), kDouble, {x, Split::kRows},
                           {Combine::kRows, Shape{4}}));
   Session other = Open(SharedCluster(GetParam()));
-  const DRef of_other = Unwrap(other.Place(FirstNumbers(4), rows));
+  const DRef of_other = Unwrap(other.Place(Numbers(4), rows));
   const Status foreign = other
                              .Bind(Unwrap(program.Build()),
                                    {.inputs = {{"x", of_other}}, .fragments = {{"test", fragment}}})
@@ -154,7 +134,7 @@ TEST_P(PlanFragmentsTest, AFragmentOfAnotherSessionOrTimeIsRefused) {
   EXPECT_THAT(Message(foreign),
               HasSubstr("fragment \"test\": test.mlir was compiled in another session"));
   EXPECT_OK(session_->Reset());
-  const DRef own = Unwrap(session_->Place(FirstNumbers(4), rows));
+  const DRef own = Unwrap(session_->Place(Numbers(4), rows));
   const Status late = Bind(program, fragment, own).status();
   EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(late), HasSubstr("test.mlir was compiled; compile it again"));
@@ -167,7 +147,7 @@ TEST_P(PlanFragmentsTest, AFragmentOfAnotherSessionOrTimeIsRefused) {
 TEST_P(PlanFragmentsTest, WhatDoesNotFitIsRefusedWithItsLine) {
   const CompiledFragment fragment = Compile();
   const Layout rows = Lies(4, FirstRanks(4), Placement::Shard(0));
-  const DRef x = Unwrap(session_->Place(FirstNumbers(4), rows));
+  const DRef x = Unwrap(session_->Place(Numbers(4), rows));
   ProgramBuilder program;
   program.Call("test", {plan::Pass(0.5), plan::Read(program.Input("x", rows)),
                         plan::Write(program.Make(rows))});

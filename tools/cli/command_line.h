@@ -127,7 +127,8 @@ enum class ExitCode : int {
 // What every --help ends with.
 inline constexpr char kExitCodesHelp[] =
     "Exit codes: 0 ok, 1 failed, 2 wrong arguments or file, 3 no cluster answers,\n"
-    "            4 an expectation failed, 5 not in order (--exit-code), 130 interrupted";
+    "            4 an expectation failed, 5 not in order (--exit-code),\n"
+    "            130 interrupted";
 
 // `status` with the exit code that it shall lead to; OK stays OK.
 Status WithExitCode(Status status, ExitCode code);

@@ -165,6 +165,9 @@ TEST_F(HelpExamplesTest, Work) {
     EXPECT_EQ(help.code, 0) << help.output;
     return help.output;
   };
+  for (const std::string& line : Lines(help_of(""))) {
+    EXPECT_LE(line.size(), 80u) << "what is looked at first fits into any terminal: " << line;
+  }
   Collect(help_of(""), examples, help_of);
   EXPECT_GE(examples.size(), 20u);
   std::string endpoint;  // of the demo; empty: there is none

@@ -107,8 +107,7 @@ Status RunCall(const CallCommand& command) {
 }  // namespace
 
 void AddCall(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("call", "Call a function on every worker and show what it returns");
+  Command command = lockstep.AddCommand("call", "Call a function on all workers, show results");
   auto options = std::make_shared<CallCommand>();
   command.Add("FUNCTION", options->function, "a built-in function, or one of --module")
       .Required()

@@ -9,8 +9,7 @@
 namespace lockstep::cli {
 
 void AddCompletion(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("completion", "Print a script by which a shell completes this command");
+  Command command = lockstep.AddCommand("completion", "Print a script for a shell's completion");
   auto shell = std::make_shared<std::string>();
   command.Add("SHELL", *shell, "bash, zsh or fish").Required().Placeholder("");
   command.Examples(

@@ -145,8 +145,7 @@ Status Doctor(const DoctorCommand& command) {
 }  // namespace
 
 void AddDoctor(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("doctor", "Check this host before a cluster is started on it");
+  Command command = lockstep.AddCommand("doctor", "Check this host before it has a cluster");
   auto options = std::make_shared<DoctorCommand>();
   command.Add("FILE", options->file, "the cluster file; without it, the defaults").Placeholder("");
   command.Add("--set", options->settings, "overrides one setting (repeatable)")

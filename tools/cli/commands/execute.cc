@@ -323,8 +323,7 @@ Status RunExecute(const ExecuteCommand& command) {
 }  // namespace
 
 void AddExecute(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("execute", "Compile a fragment, and execute it on all workers");
+  Command command = lockstep.AddCommand("execute", "Compile a fragment, execute it on all workers");
   auto options = std::make_shared<ExecuteCommand>();
   command.Add("FRAGMENT", options->file, "a function in MLIR: FILE.mlir, or bytecode, FILE.mlirbc")
       .Required()

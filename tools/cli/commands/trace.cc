@@ -74,8 +74,7 @@ Status RecordTrace(const TraceCommand& command) {
 }  // namespace
 
 void AddTrace(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("trace", "Record what all ranks do, as a timeline to look at");
+  Command command = lockstep.AddCommand("trace", "Record what all ranks do, as a timeline");
   auto options = std::make_shared<TraceCommand>();
   command.Add("-s,--seconds", options->seconds, "how long to record")
       .Between(0.0, 3600.0)

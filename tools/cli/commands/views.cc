@@ -252,8 +252,7 @@ void AddSessions(Command lockstep) {
 }
 
 void AddRegisters(Command lockstep) {
-  Command command =
-      lockstep.AddCommand("registers", "Show what the registers of sessions hold, on every rank");
+  Command command = lockstep.AddCommand("registers", "Show what registers hold, on every rank");
   auto options = std::make_shared<RegistersOptions>();
   AddTargetOptions(command, options->view.target);
   command.Add("-s,--session", options->session, "of this session alone")

@@ -83,6 +83,7 @@ class Compilation {
 
   mlir::LogicalResult MakeFunctions(const Answer& answer) {
     Enter("optimising tensors");
+    PollWhileLoops(function_);
     compute_.parameters = ParametersOf(function_);
     sizes_.parameters = compute_.parameters;
     sizes_.parameters.push_back({Parameter::Kind::kSizes});

@@ -95,9 +95,8 @@ int64_t WorkOf(mlir::Operation* op) {
     return kWorkWorthAPoll;
   }
   if (auto loop = mlir::dyn_cast<mlir::scf::WhileOp>(op)) {
-    const int64_t work = WorkOf(*loop.getBeforeBody()) + WorkOf(*loop.getAfterBody());
-    PollAtBegin(*loop.getBeforeBody(), loop.getLoc());
-    return work;
+    // PollWhileLoops() has put a poll there.
+    return WorkOf(*loop.getBeforeBody()) + WorkOf(*loop.getAfterBody());
   }
   if (auto loop = mlir::dyn_cast<mlir::scf::ParallelOp>(op)) {
     const int64_t work = WorkOf(*loop.getBody());
@@ -135,6 +134,12 @@ int64_t WorkOf(mlir::Block& block) {
 }
 
 }  // namespace
+
+void PollWhileLoops(mlir::func::FuncOp function) {
+  llvm::SmallVector<mlir::scf::WhileOp> loops;
+  function->walk([&](mlir::scf::WhileOp loop) { loops.push_back(loop); });
+  for (mlir::scf::WhileOp loop : loops) PollAtBegin(*loop.getBeforeBody(), loop.getLoc());
+}
 
 void AddPolls(mlir::func::FuncOp function) {
   WorkOf(function.getBody().front());

@@ -85,6 +85,48 @@ void ChooseAmongDims(mlir::func::FuncOp function) {
   }
 }
 
+// Operations on whole tensors of open extents become loops over their elements before anything is
+// folded: of x - x, or x == x, MLIR makes a constant, and one of open extents is none.
+void LoopOverElements(mlir::func::FuncOp function) {
+  llvm::SmallVector<mlir::Operation*> ops;
+  function->walk([&](mlir::Operation* op) {
+    const auto is_open = [](mlir::Type type) {
+      const auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+      return tensor && !tensor.hasStaticShape();
+    };
+    if (mlir::OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1 &&
+        llvm::all_of(op->getOperandTypes(), is_open) && is_open(op->getResult(0).getType()))
+      ops.push_back(op);
+  });
+  for (mlir::Operation* op : ops) {
+    mlir::OpBuilder builder(op);
+    const auto type = mlir::cast<mlir::RankedTensorType>(op->getResult(0).getType());
+    Value out;
+    for (const Value operand : op->getOperands()) {
+      if (operand.getType() == type) out = operand;
+    }
+    if (!out) {
+      out = builder.create<mlir::tensor::EmptyOp>(
+          op->getLoc(), mlir::tensor::getMixedSizes(builder, op->getLoc(), op->getOperand(0)),
+          type.getElementType());
+    }
+    const llvm::SmallVector<mlir::AffineMap> maps(op->getNumOperands() + 1,
+                                                  builder.getMultiDimIdentityMap(type.getRank()));
+    const llvm::SmallVector<mlir::utils::IteratorType> loops(type.getRank(),
+                                                             mlir::utils::IteratorType::parallel);
+    auto generic = builder.create<linalg::GenericOp>(
+        op->getLoc(), type, op->getOperands(), out, maps, loops,
+        [&](mlir::OpBuilder& body, mlir::Location location, mlir::ValueRange elements) {
+          mlir::Operation* const one = body.create(location, op->getName().getIdentifier(),
+                                                   elements.take_front(op->getNumOperands()),
+                                                   type.getElementType(), op->getAttrs());
+          body.create<linalg::YieldOp>(location, one->getResults());
+        });
+    op->replaceAllUsesWith(generic);
+    op->erase();
+  }
+}
+
 // One for each use, beside its user.
 template <typename Op>
 void Separate(mlir::func::FuncOp function) {
@@ -161,6 +203,7 @@ mlir::FailureOr<linalg::GenericOp> Generalize(mlir::RewriterBase& rewriter, lina
 
 mlir::LogicalResult OptimizeTensors(mlir::func::FuncOp function) {
   ChooseAmongDims(function);
+  LoopOverElements(function);
   mlir::MLIRContext* context = function.getContext();
   mlir::PassManager simplify(context, mlir::func::FuncOp::getOperationName());
   simplify.addPass(mlir::createCanonicalizerPass());

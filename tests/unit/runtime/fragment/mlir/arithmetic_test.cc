@@ -260,6 +260,24 @@ TEST(FragmentArithmeticTest, SizesThatAreComputedFromOneAnotherAreToldAtOnce) {
   EXPECT_EQ(results[0].As<double>(), (std::vector<double>{7, 7, 7}));
 }
 
+// MLIR folds these to constants, also where the extents are open.
+TEST(FragmentArithmeticTest, ATensorIsComparedWithItself) {
+  FragmentObject object(R"(func.func @f(%x: tensor<?xi64>, %y: tensor<2x?xf64>)
+    -> (tensor<?xi64>, tensor<?xi64>, tensor<?xi1>, tensor<2x?xi1>) {
+  %none = arith.subi %x, %x : tensor<?xi64>
+  %nothing = arith.xori %x, %x : tensor<?xi64>
+  %equal = arith.cmpi eq, %x, %x : tensor<?xi64>
+  %is_nan = arith.cmpf une, %y, %y : tensor<2x?xf64>
+  return %none, %nothing, %equal, %is_nan : tensor<?xi64>, tensor<?xi64>, tensor<?xi1>, tensor<2x?xi1>
+})");
+  const std::vector<Operand> results = object.Results(
+      {Operand::Of<int64_t>({3}, {5, -7, 0}), Operand::Of<double>({2, 1}, {NAN, 1})});
+  EXPECT_EQ(results[0].As<int64_t>(), std::vector<int64_t>(3, 0));
+  EXPECT_EQ(results[1].As<int64_t>(), std::vector<int64_t>(3, 0));
+  EXPECT_EQ(results[2].bytes, std::vector<uint8_t>(3, 1));
+  EXPECT_EQ(results[3].bytes, (std::vector<uint8_t>{1, 0}));
+}
+
 TEST(FragmentArithmeticTest, ResultsMayBeArgumentsConstantsAndEachOther) {
   FragmentObject object(R"(
 func.func @same(%x: tensor<?xf64>) -> (tensor<?xf64>, tensor<?xf64>, tensor<3xf64>) {

@@ -98,6 +98,45 @@ TEST(FragmentFailureTest, EndlessLoopsAreAborted) {
                 {Operand::Of<int64_t>({}, {0}), Operand::Of<double>({0}, {})});
 }
 
+// Nothing needs what they compute, or that follows from no iteration: they do not end all the same.
+TEST(FragmentFailureTest, EndlessLoopsAreNotLeftOut) {
+  for (const char* condition : {"arith.constant true", "arith.cmpi ne, %i, %two : i64"}) {
+    for (const auto& [result, uses] : std::vector<std::pair<std::string, std::string>>{
+             {"%x", "%i"}, {"%two", "%i"}, {"%r", "%two"}, {"%zero", "%i"}}) {
+      ExpectAborted(R"(func.func @forever(%x: i64) -> i64 {
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %r = scf.while (%i = %one) : (i64) -> i64 {
+    %go_on = )" + std::string(condition) +
+                        R"(
+    scf.condition(%go_on) )" +
+                        uses + R"( : i64
+  } do {
+  ^bb0(%j: i64):
+    scf.yield %one : i64
+  }
+  %zero = arith.subi %r, %r : i64
+  return )" + result + R"( : i64
+})",
+                    {Operand::Of<int64_t>({}, {1})});
+    }
+  }
+  // Also not in what is computed for each element.
+  ExpectAborted(R"(func.func @forever(%x: tensor<?xi64>) -> tensor<?xi64> {
+  %y = linalg.map ins(%x : tensor<?xi64>) outs(%x : tensor<?xi64>) (%e: i64) {
+    scf.while : () -> () {
+      %true = arith.constant true
+      scf.condition(%true)
+    } do {
+      scf.yield
+    }
+    linalg.yield %e : i64
+  }
+  return %y : tensor<?xi64>
+})",
+                {Operand::Of<int64_t>({1}, {1})});
+}
+
 TEST(FragmentFailureTest, LongLoopsPollBetweenChunks) {
   // 2^46 iterations, in one loop and in nests of short inner loops.
   constexpr char kLoop[] = R"(func.func @sum(%n: i64, %m: i64) -> f64 {

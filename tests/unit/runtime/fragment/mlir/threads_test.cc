@@ -1,7 +1,7 @@
 // Loops that several threads share give what one gives.
 #include "runtime/fragment/loop_threads.h"
 
-#include <chrono>
+#include <atomic>
 #include <thread>
 
 #include "tests/unit/runtime/fragment/mlir/fragment_object.h"
@@ -13,7 +13,7 @@ namespace {
 struct ThreadedCall : Call {
   LoopThreads threads{4};
   LockstepFragmentContext served{};
-  int loops = 0;
+  std::atomic<int> loops = 0;
 
   explicit ThreadedCall(bool with_blas = true) : Call(with_blas) {
     threads.ServeLoopsOf(served);
@@ -122,7 +122,7 @@ func.func @f(%x: tensor<?xf64>, %y: tensor<?xf64>) -> tensor<?xf64> {
 })");
   ThreadedCall call;
   std::thread aborter([&call] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while (call.loops == 0) std::this_thread::yield();
     call.abort = 1;
   });
   EXPECT_EQ(object.Run(call, {Operand::Of<double>({16}, std::vector<double>(16, 3)),

@@ -54,6 +54,8 @@ struct FragmentLoaded {
   origin @2 :Origin;
   compilingMicros @3 :UInt64;
   # How long the compiler ran, if it did.
+  signatureDigest @4 :UInt64;
+  # lockstep::fragment::DigestOf() the signature that this rank has, which is that of rank 0.
 
   enum Origin {
     # The order is that of lockstep::fragment::Origin.

@@ -1,6 +1,5 @@
 #include "runtime/client/fragment_execution.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -8,7 +7,7 @@
 #include "runtime/client/layout_commands.h"
 #include "runtime/client/session_core.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/fragment/signature_codec.h"
+#include "runtime/fragment/load_answers.h"
 
 namespace lockstep {
 namespace {
@@ -57,18 +56,12 @@ StatusOr<CompiledFragment> CompiledFragment::Compile(const std::shared_ptr<Sessi
   facts->kind = fragment.kind();
   facts->key = fragment.key();
   facts->calls = std::make_shared<client::CheckedCalls>();
-  bool has_signature = false;
+  fragment::LoadAnswers answers(core->facts().num_workers);
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessages<wire::FragmentLoaded>(
-      body, [&](wire::FragmentLoaded::Reader reader) -> Status {
-        LOCKSTEP_ASSIGN_OR_RETURN(facts->loads.emplace_back(), fragment::ReadLoad(reader));
-        if (!reader.hasSignature()) return OkStatus();
-        has_signature = true;
-        LOCKSTEP_ASSIGN_OR_RETURN(facts->signature, fragment::ReadSignature(reader.getSignature()));
-        return OkStatus();
-      }));
-  if (!has_signature) return Internal("rank 0 has not told the signature of ", facts->name);
-  std::sort(facts->loads.begin(), facts->loads.end(),
-            [](const fragment::Load& a, const fragment::Load& b) { return a.rank < b.rank; });
+      body, [&](wire::FragmentLoaded::Reader answer) { return answers.Add(answer); }));
+  LOCKSTEP_ASSIGN_OR_RETURN(fragment::Loaded loaded, answers.Take(facts->name));
+  facts->signature = std::move(loaded.signature);
+  facts->loads = std::move(loaded.loads);
   compiled.facts_ = std::move(facts);
   compiled.core_ = core;
   return compiled;

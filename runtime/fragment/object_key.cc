@@ -56,6 +56,28 @@ std::string ObjectKey::ToString() const {
   return absl::StrCat(absl::Hex(high, absl::kZeroPad16), absl::Hex(low, absl::kZeroPad16));
 }
 
+uint64_t DigestOf(const Signature& signature) {
+  Hasher hasher;
+  const auto add_type = [&](const TensorType& type) {
+    hasher.Add(static_cast<uint64_t>(type.dtype));
+    hasher.Add(type.extents.size());
+    for (const int64_t extent : type.extents) hasher.Add(static_cast<uint64_t>(extent));
+    hasher.Add(uint64_t{type.scalar});
+  };
+  hasher.Add(signature.function);
+  hasher.Add(signature.arguments.size());
+  for (const Signature::Argument& argument : signature.arguments) {
+    add_type(argument.type);
+    hasher.Add(uint64_t{argument.uses_offset});
+    hasher.Add(uint64_t{argument.uses_global_shape});
+  }
+  for (const Signature::Result& result : signature.results) {
+    add_type(result.type);
+    hasher.Add(uint64_t{result.sizes_known});
+  }
+  return hasher.Finish().low;
+}
+
 ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler) {
   Hasher hasher;
   hasher.Add(kVersion);

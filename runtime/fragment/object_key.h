@@ -30,4 +30,8 @@ struct CompileWork {
 // not count, which is for messages.
 ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler);
 
+// By which workers find out whether they have compiled a fragment to the same signature. The same
+// on all machines.
+uint64_t DigestOf(const Signature& signature);
+
 }  // namespace lockstep::fragment

@@ -36,6 +36,9 @@ Shape WithoutElements(Shape shape) {
   return shape;
 }
 
+// A register of which only the function knows what is in it: it may be nothing.
+bool TellsNothing(const Input& input) { return input.as_it_is && input.holders.empty(); }
+
 bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
   return std::any_of(layout.placements().begin(), layout.placements().end(),
                      [&](const plan::Placement& placement) { return placement.Shards(dimension); });
@@ -170,8 +173,9 @@ void PlacedCall::ChooseCallers() {
   for (int a = 0; a < signature_.num_arguments(); ++a) {
     const auto i = static_cast<size_t>(a);
     const bool is_dealt_out = layouts_[i].has_value() && IsDealtOut(*layouts_[i]);
-    if (!is_dealt_out && inputs_[i].holders.empty()) continue;
-    any_is_dealt_out = true;
+    any_is_dealt_out = any_is_dealt_out || is_dealt_out || !inputs_[i].holders.empty();
+    // A value of each worker's own counts as a part: without a call it would be in no result.
+    if (!DiffersByWorker(*this, a) || TellsNothing(inputs_[i])) continue;
     for (int index = 0; index < workers_.size(); ++index) {
       const bool has = is_dealt_out ? !LacksPart(a, index) : Holds(a, index);
       if (has) has_part[static_cast<size_t>(index)] = true;

@@ -59,8 +59,8 @@ StatusOr<Signature> SignatureOfFunction(const std::string& function,
                                         const std::vector<Input>& inputs,
                                         const std::vector<Output>& outputs);
 
-// A worker without a part of any argument that is dealt out, or that others alone have of their
-// own, does not call the fragment. It contributes no rows or columns, the identity element to what
+// A worker without a part of any argument that is dealt out, or that workers have of their own,
+// does not call the fragment. It contributes no rows or columns, the identity element to what
 // is added, multiplied or compared, and has an empty tensor of what each worker keeps. One that has
 // a part of some of them is given empty tensors for the others. If nothing is there to deal out,
 // the first worker calls with nothing: a sum of nothing is what the fragment says it is.

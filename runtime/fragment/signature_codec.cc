@@ -63,7 +63,7 @@ StatusOr<Signature> ReadSignature(std::string function,
   constexpr auto kMax = static_cast<unsigned>(Signature::kMaxValues);
   if (arguments.size() > kMax || results.size() > kMax) {
     return InvalidArgument("a signature of ", arguments.size(), " arguments and ", results.size(),
-                           " results");
+                           " results; a fragment has at most ", kMax, " of each");
   }
   for (const auto argument : arguments) {
     LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(argument.getType()));

@@ -6,6 +6,7 @@
 
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/fragment/object_key.h"
 #include "runtime/fragment/signature_codec.h"
 
 namespace lockstep::worker {
@@ -106,6 +107,7 @@ void FragmentLoader::Answer(const BatchContext& batch, const StatusOr<fragment::
     load.rank = rank_;
     body = control::EncodeMessage<wire::FragmentLoaded>([&](wire::FragmentLoaded::Builder builder) {
       fragment::WriteLoad(builder, load);
+      builder.setSignatureDigest(fragment::DigestOf(*done));
       if (rank_ == 0) fragment::WriteSignature(builder.initSignature(), *done);
     });
   }

@@ -132,6 +132,31 @@ TEST(PlacedCallTest, WhatSomeWorkersHaveOfTheirOwnTheyAloneTake) {
   EXPECT_FALSE(make({kF64, {3}, Split::kNone, {}, false, {0}}).ok()) << "all have it";
 }
 
+// What it has of its own would be in no result otherwise: a sum, say, of which it has a part.
+TEST(PlacedCallTest, AWorkerWithoutRowsCallsWithWhatIsItsOwn) {
+  const Signature signature{
+      "g", {{{kF64, {3}}}, {{kF64, {kOpen}}}}, {{{kF64, {3}}, true}, {{kF64, {kOpen}}, true}}};
+  const Input rows{kF64, {2}, Split::kRows};
+  const auto make = [&](Kind kind, Input own) {
+    return PlacedCall::Make(kind, signature, Ranks(4), {std::move(own), rows},
+                            {{Combine::kAdd}, {Combine::kRows, Shape{2}}});
+  };
+  const plan::Layout partial = LayoutOn(Ranks(4), {3}, plan::Placement::Partial(Reduction::kSum));
+  for (const Input& own :
+       {Input{kF64, {3}, Split::kAsPlaced}, Input{kF64, {3}, Split::kAsPlaced, partial}}) {
+    const auto call = make(Kind::kMlir, own);
+    ASSERT_TRUE(call.ok()) << call.status();
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(call->Calls(i)) << i;
+    EXPECT_EQ(call->PartAt(1, 3).extents, Shape({0}));
+    EXPECT_EQ(call->KnownShape(1, 1), Shape({1}));
+    EXPECT_EQ(call->KnownShape(1, 3), Shape({0}));
+  }
+  // Of what is only looked at by a function nothing is known.
+  const auto call = make(Kind::kFunction, {kF64, {3}, Split::kAsPlaced, {}, true});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_FALSE(call->Calls(3));
+}
+
 // One that has a part of something else, but none of what the fragment wants three of.
 TEST(PlacedCallTest, AWorkerWithoutWhatItHasToTakeIsNamed) {
   const Signature signature{"g", {{{kF64, {3}}}, {{kF64, {kOpen}}}}, {{{kF64, {3}}, true}}};

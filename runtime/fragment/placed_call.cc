@@ -39,11 +39,6 @@ Shape WithoutElements(Shape shape) {
 // A register of which only the function knows what is in it: it may be nothing.
 bool TellsNothing(const Input& input) { return input.as_it_is && input.holders.empty(); }
 
-bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
-  return std::any_of(layout.placements().begin(), layout.placements().end(),
-                     [&](const plan::Placement& placement) { return placement.Shards(dimension); });
-}
-
 }  // namespace
 
 StatusOr<Signature> SignatureOfFunction(const std::string& function,

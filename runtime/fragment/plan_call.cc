@@ -40,7 +40,11 @@ bool IsSameResult(const Layout& a, const Layout& b) {
 // Also in what a call takes them for: of one worker, all layouts lie alike. A reshard between such
 // layouts is nothing when it is lowered.
 bool MeanTheSame(const Layout& a, const Layout& b) {
-  return IsDealtOut(a) == IsDealtOut(b) && IsPartial(a) == IsPartial(b) && plan::LieAlike(a, b);
+  if (IsPartial(a) != IsPartial(b) || !plan::LieAlike(a, b)) return false;
+  for (int d = 0; d < a.shape().ndim(); ++d) {
+    if (IsDealtOutAlong(a, d) != IsDealtOutAlong(b, d)) return false;
+  }
+  return true;
 }
 
 // Of a call in a program.

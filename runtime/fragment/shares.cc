@@ -21,6 +21,11 @@ bool IsDealtOut(const plan::Layout& layout) {
                      [](const plan::Placement& placement) { return placement.is_shard(); });
 }
 
+bool IsDealtOutAlong(const plan::Layout& layout, int dimension) {
+  return std::any_of(layout.placements().begin(), layout.placements().end(),
+                     [&](const plan::Placement& placement) { return placement.Shards(dimension); });
+}
+
 bool IsPartial(const plan::Layout& layout) {
   return std::any_of(layout.placements().begin(), layout.placements().end(),
                      [](const plan::Placement& placement) { return placement.is_partial(); });

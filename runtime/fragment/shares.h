@@ -13,6 +13,7 @@ namespace lockstep::fragment {
 
 // Whether any of its dimensions is dealt out, if only to one worker.
 bool IsDealtOut(const plan::Layout& layout);
+bool IsDealtOutAlong(const plan::Layout& layout, int dimension);
 // Whether its values are partial along any axis, if only of one worker.
 bool IsPartial(const plan::Layout& layout);
 

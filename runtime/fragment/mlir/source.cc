@@ -220,6 +220,14 @@ mlir::LogicalResult ReadSignature(mlir::func::FuncOp function, Signature& signat
     }
     signature.results.push_back({*result});
   }
+  if (signature.num_arguments() > Signature::kMaxValues ||
+      signature.num_results() > Signature::kMaxValues) {
+    return errors.Refuse(function, StatusCode::kInvalidArgument,
+                         "the function has " + std::to_string(signature.num_arguments()) +
+                             " arguments and " + std::to_string(signature.num_results()) +
+                             " results, and may have at most " +
+                             std::to_string(Signature::kMaxValues) + " of each");
+  }
   if (signature.results.empty()) {
     return errors.Refuse(function, StatusCode::kInvalidArgument,
                          "the function has no result, so it does nothing");

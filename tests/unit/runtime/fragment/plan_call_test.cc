@@ -74,6 +74,17 @@ TEST(PlanCallTest, OneWorkerSplitsAndCombinesToo) {
   const StatusOr<PlacedCall> placed = Meaning(program, Scaling());
   ASSERT_TRUE(placed.ok()) << placed.status();
   EXPECT_EQ(placed->outputs()[1].combine, Combine::kAdd);
+  // Also along which dimension: of two rows without columns there are two, and no column.
+  EXPECT_EQ(SplitOf(On(alone, {2, 0}, {Placement::Shard(0)})), Split::kRows);
+  const Layout columns = On(alone, {2, 0}, {Placement::Shard(1)});
+  EXPECT_EQ(SplitOf(columns), Split::kColumns);
+  const Signature copy{"f", {{{kReal, {kOpen, kOpen}}}}, {{{kReal, {kOpen, kOpen}}, true}}};
+  ProgramBuilder by_rows;
+  const auto call =
+      CallFragment(by_rows, "f", copy, {0}, {{by_rows.Input("x", columns), Split::kRows}},
+                   {{Combine::kRows, Shape{2, 0}}});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(Meaning(by_rows, copy).ok()) << Meaning(by_rows, copy).status();
 }
 
 TEST(PlanCallTest, LayoutsOfAPersonMayBeOnAnyMesh) {

@@ -260,6 +260,38 @@ TEST(FragmentArithmeticTest, SizesThatAreComputedFromOneAnotherAreToldAtOnce) {
   EXPECT_EQ(results[0].As<double>(), (std::vector<double>{7, 7, 7}));
 }
 
+// One thread computes them, in order.
+TEST(FragmentArithmeticTest, ParallelLoopsOfAFragmentAreLoops) {
+  FragmentObject object(R"(func.func @f(%x: tensor<?xf64>) -> (tensor<?x?xf64>, f64) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<?xf64>
+  %e = tensor.empty(%n, %n) : tensor<?x?xf64>
+  %products = scf.forall (%i, %j) in (%n, %n) shared_outs(%o = %e) -> tensor<?x?xf64> {
+    %a = tensor.extract %x[%i] : tensor<?xf64>
+    %b = tensor.extract %x[%j] : tensor<?xf64>
+    %p = arith.mulf %a, %b : f64
+    %t = tensor.from_elements %p : tensor<1x1xf64>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %t into %o[%i, %j] [1, 1] [1, 1] : tensor<1x1xf64> into tensor<?x?xf64>
+    }
+  }
+  %sum = scf.parallel (%i) = (%c0) to (%n) step (%c1) init (%zero) -> f64 {
+    %v = tensor.extract %x[%i] : tensor<?xf64>
+    scf.reduce(%v : f64) {
+    ^bb0(%a: f64, %b: f64):
+      %s = arith.addf %a, %b : f64
+      scf.reduce.return %s : f64
+    }
+  }
+  return %products, %sum : tensor<?x?xf64>, f64
+})");
+  const std::vector<Operand> results = object.Results({Operand::Of<double>({3}, {1, 2, 5})});
+  EXPECT_EQ(results[0].As<double>(), (std::vector<double>{1, 2, 5, 2, 4, 10, 5, 10, 25}));
+  EXPECT_EQ(results[1].As<double>(), std::vector<double>{8});
+}
+
 // MLIR folds these to constants, also where the extents are open.
 TEST(FragmentArithmeticTest, ATensorIsComparedWithItself) {
   FragmentObject object(R"(func.func @f(%x: tensor<?xi64>, %y: tensor<2x?xf64>)

@@ -88,7 +88,7 @@ class PreparedCallTest : public testing::Test {
 };
 
 TEST_F(PreparedCallTest, SumsAreTheSameOverAnyNumberOfWorkers) {
-  for (const int workers : {1, 2, 3, 4, 8}) {
+  for (const int workers : {1, 2, 3, 4, 8, 64}) {
     for (const int64_t count : {0, 1, 3, 10}) {
       double sum = -0.0;
       for (const auto& result : RunAll(workers, count, Combine::kAdd)) {

@@ -37,7 +37,7 @@ class MlirFragmentEdgesTest : public CompiledFragmentsFixture {
     return Unwrap(Unwrap(session_->Collect(ref)).Elements<T>());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Workers, MlirFragmentEdgesTest, ::testing::Values(1, 3, 8, 64),
+INSTANTIATE_TEST_SUITE_P(Workers, MlirFragmentEdgesTest, ::testing::Values(1, 3, 8),
                          ::testing::PrintToStringParamName());
 
 // Of what each worker has, the sum, product, least and greatest.

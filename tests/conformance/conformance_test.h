@@ -22,9 +22,11 @@ struct Case {
   }
 };
 
-inline std::vector<Case> Cases() {
+// Of each suite but that of failures, and of that one.
+inline std::vector<Case> Cases(bool of_failures = false) {
   std::vector<Case> cases;
   for (const BackendUnderTest& backend : Backends()) {
+    if (backend.fails_only && !of_failures) continue;
     for (int size : backend.sizes) cases.push_back({backend, size});
   }
   return cases;

@@ -18,7 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using FailuresTest = ConformanceTest;
-LOCKSTEP_CONFORMANCE_SUITE(FailuresTest);
+INSTANTIATE_TEST_SUITE_P(Backends, FailuresTest, testing::ValuesIn(Cases(/*of_failures=*/true)),
+                         NameOfCase);
 
 TEST_P(FailuresTest, AMissingRankIsNamedAtTheDeadline) {
   if (size() < 2) GTEST_SKIP() << "there is no rank to miss";

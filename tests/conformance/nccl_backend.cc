@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/sanitizers.h"
 #include "runtime/collective/folder_rendezvous.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/shm/shm.h"
@@ -171,9 +172,11 @@ const std::vector<BackendUnderTest>& Backends() {
 #else
   constexpr bool kProcesses = true;
 #endif
+  // As of other backends whose library is not ours (backends.cc).
+  const std::vector<int> sizes = kSanitized ? std::vector<int>{3} : std::vector<int>{1, 2, 4};
   static const std::vector<BackendUnderTest> backends = {{.name = "nccl",
                                                           .run = RunRanks,
-                                                          .sizes = {1, 2, 4},
+                                                          .sizes = sizes,
                                                           .processes = kProcesses,
                                                           .splits = 20,
                                                           .orders_all_floats = false,

@@ -40,6 +40,9 @@ struct BackendUnderTest {
   bool notices_death = false;
   // True if the end of one rank is the end of all.
   bool dies_together = false;
+  // True if only FailuresTest runs with it: what it does besides is done by the same code as with
+  // another backend.
+  bool fails_only = false;
   // How often in a row tests make a communicator: more than fit at once, where room is what is
   // scarce; less often where making one takes a round of connecting.
   int splits = 200;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/client/admin.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/zmq/zmq_context.h"
@@ -279,7 +280,7 @@ std::string ModuleDirectory() {
   return std::filesystem::canonical(runfiles + "/test_module.so").parent_path();
 }
 
-std::vector<ClusterKind> AllKinds() {
+std::vector<ClusterKind> PossibleKinds() {
   const char* const wanted = std::getenv("LOCKSTEP_CLUSTERS");
   if (wanted != nullptr && std::string(wanted) == "hosts") return {ClusterKind::kHosts};
   std::vector<ClusterKind> kinds = {ClusterKind::kLocalThreads, ClusterKind::kLocalProcesses,
@@ -292,6 +293,18 @@ std::vector<ClusterKind> AllKinds() {
     std::erase(kinds, ClusterKind::kLocalThreads);
     std::erase(kinds, ClusterKind::kTcpThreads);
   }
+  return kinds;
+}
+
+std::vector<ClusterKind> AllKinds() {
+  std::vector<ClusterKind> kinds = PossibleKinds();
+  if (!kSanitized) return kinds;
+  // Nothing is lost: what differs between kinds (how services start, by what messages go) does not
+  // know devices. So a suite that runs with both devices is on each kind once, and with each device
+  // on threads and on processes. One that has CPUs only has the other two in optimised tests.
+  const bool on_cpus = ClusterOptions().worker.device == "cpu";
+  std::erase(kinds, on_cpus ? ClusterKind::kLocalThreads : ClusterKind::kTcpThreads);
+  std::erase(kinds, on_cpus ? ClusterKind::kTcpProcesses : ClusterKind::kLocalProcesses);
   return kinds;
 }
 

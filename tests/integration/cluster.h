@@ -24,9 +24,12 @@ enum class ClusterKind {
   kTcpProcesses,    // the two programs, messages go by tcp, with keys
   kHosts,           // the same on three hosts, which share nothing but a wire
 };
-// Without those of threads where workers need GPUs and there are too few. All but kHosts, or only
-// that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of its own has left this
-// one's network.
+// All but kHosts, or only that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of
+// its own has left this one's network. Without those of threads where workers need GPUs and there
+// are too few.
+std::vector<ClusterKind> PossibleKinds();
+// What tests of sessions run on: all that are possible; under a sanitizer, half of them with CPUs
+// and the others with GPUs.
 std::vector<ClusterKind> AllKinds();
 inline constexpr ClusterKind kProcessKinds[] = {ClusterKind::kLocalProcesses,
                                                 ClusterKind::kTcpProcesses};

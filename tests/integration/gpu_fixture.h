@@ -16,7 +16,7 @@ namespace lockstep::testing {
 
 // Kinds over TCP, where there are GPUs for their workers.
 inline std::vector<ClusterKind> GpuKinds() {
-  std::vector<ClusterKind> kinds = AllKinds();
+  std::vector<ClusterKind> kinds = PossibleKinds();
   std::erase(kinds, ClusterKind::kLocalThreads);
   std::erase(kinds, ClusterKind::kLocalProcesses);
   return kinds;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <thread>
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
@@ -90,7 +89,7 @@ TEST_P(ClosingTest, WorkThatIsLeftAtTheDeadlineIsAborted) {
   const Deadline deadline = Deadline::After(support::kLong);
   while (Unwrap(GetClusterStatus(cluster_->address(), support::kLong)).sessions.size() > 1) {
     ASSERT_FALSE(deadline.Expired()) << "the session has ended on all ranks";
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
 }
 

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
@@ -45,7 +44,7 @@ class IntrospectionTest : public OwnClusterFixture {
                .workers[static_cast<size_t>(rank)]
                .activity.what != "lockstep.sleep") {
       ASSERT_FALSE(deadline.Expired());
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
   }
   void SleepOn(Rank rank) {
@@ -154,7 +153,7 @@ TEST_P(IntrospectionTest, CollectivesAreCountedWithWhatTheyCarry) {
       return;
     }
     ASSERT_FALSE(deadline.Expired());
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
 #include "tests/integration/services_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -83,7 +83,7 @@ class JoiningTest : public ServicesFixture {
       ASSERT_TRUE(status.ok()) << status.status();
       if (status->workers[rank].state == state) return;
       ASSERT_FALSE(deadline.Expired());
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
   }
   StatusOr<Session> Connect() { return ConnectTo(Endpoint("clients")); }

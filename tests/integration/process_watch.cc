@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "runtime/base/shared_segment.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -35,7 +35,7 @@ bool AllGone(const std::vector<pid_t>& pids, Deadline deadline) {
   };
   while (std::any_of(pids.begin(), pids.end(), runs)) {
     if (deadline.Expired()) return false;
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   return true;
 }
@@ -45,7 +45,7 @@ void Suspend(pid_t pid) {
   const auto runs = [](const fs::directory_entry& thread) { return StateOf(thread.path()) != 'T'; };
   std::error_code error;
   do {
-    std::this_thread::yield();
+    support::LetOthersWork();
     const fs::directory_iterator threads(ProcOf(pid) / "task", error);
     if (error || std::none_of(begin(threads), end(threads), runs)) return;
   } while (true);

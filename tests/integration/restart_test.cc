@@ -16,6 +16,7 @@
 #include "runtime/client/session.h"
 #include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -360,7 +361,7 @@ TEST_F(ImpatientWorkersTest, ControllerThatWasStoppedForTooLongTakesItsWorkersBa
   std::this_thread::sleep_for(1500ms);
   first_.back().Signal(SIGCONT);
   const Deadline deadline = Deadline::After(kLong);
-  while (session.SyncAll().ok() && !deadline.Expired()) std::this_thread::yield();
+  while (session.SyncAll().ok() && !deadline.Expired()) support::LetOthersWork();
   Recover(session);
   EXPECT_THAT(Lost(session, ranks), ElementsAre(0, 1, 2));
   EXPECT_THAT(Message(session.DebugGet(ranks, 0).status()), HasSubstr("another worker since"));

@@ -22,6 +22,7 @@
 #include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 #include "tests/integration/wire_client.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -318,7 +319,7 @@ TEST_F(TraceTest, AStuckWorkerHoldsNothingUpAndIsShown) {
       const std::string& what = worker.activity.what;
       if (what == (worker.rank == 1 ? "lockstep.sleep" : "allreduce")) ++waiting;
     }
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   const Trace trace = Get(session.StopTrace());
   const std::vector<Event> stuck = Named(RankOf(trace, 1), "lockstep.sleep");

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <set>
-#include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::cli {
 namespace {
@@ -75,7 +75,7 @@ TEST_F(CliTest, AForegroundClusterStopsAtInterrupt) {
   while (ReadFile(log).find("\n}\n") == std::string::npos) {
     ASSERT_TRUE(up->Running()) << ReadFile(log);
     ASSERT_FALSE(deadline.Expired());
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   const json announced = json::parse(ReadFile(log));
   EXPECT_EQ(Run({"status"}).code, 0);
@@ -107,7 +107,7 @@ TEST_F(CliTest, AnInterruptedStartLeavesNothing) {
       if (entry.path().extension() != ".pid") continue;
       workers.push_back(std::stoi(ReadFile(entry.path().string())));
     }
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   up->Signal(SIGINT);
   const auto status = up->Wait(deadline);
@@ -155,7 +155,7 @@ TEST_F(CliTest, AForegroundClusterCanBeStoppedByDown) {
   while (ReadFile(log).find("\n}\n") == std::string::npos) {
     ASSERT_TRUE(up->Running()) << ReadFile(log);
     ASSERT_FALSE(deadline.Expired());
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   EXPECT_EQ(Run({"down"}).code, 0);
   const auto status = up->Wait(deadline);

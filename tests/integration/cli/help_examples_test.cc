@@ -4,11 +4,11 @@
 
 #include <functional>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/cli/terminal.h"
+#include "tests/support/patience.h"
 #include "tools/cli/npy.h"
 
 namespace lockstep::cli {
@@ -113,7 +113,7 @@ class HelpExamplesTest : public CliTest {
     while (ReadFile(log).find("press ^C") == std::string::npos) {
       ASSERT_TRUE(up->Running()) << ReadFile(log);
       ASSERT_FALSE(deadline.Expired()) << ReadFile(log);
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
     up->Signal(SIGINT);
     const auto status = up->Wait(deadline);
@@ -135,7 +135,7 @@ class HelpExamplesTest : public CliTest {
   StatusOr<ChildProcess> OpenSession() {
     StatusOr<ChildProcess> call = Spawn({"call", "lockstep.sleep", "60.0"}, NewLog());
     const Deadline deadline = Deadline::After(kPatience);
-    while (RunJson({"sessions"}).empty() && !deadline.Expired()) std::this_thread::yield();
+    while (RunJson({"sessions"}).empty() && !deadline.Expired()) support::LetOthersWork();
     return call;
   }
 
@@ -148,7 +148,7 @@ class HelpExamplesTest : public CliTest {
     while (ReadFile(log).empty()) {
       ASSERT_TRUE(child->Running());
       ASSERT_FALSE(deadline.Expired());
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
     child->Signal(SIGINT);
     const Result result = ResultOf(std::move(child), log);

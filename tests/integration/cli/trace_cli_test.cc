@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
 
 #include "tests/integration/cli/cli_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::cli {
 namespace {
@@ -138,7 +138,7 @@ TEST_F(TraceCliTest, TraceRecordsARunningClusterAndEndsEarlyWithControlC) {
   const Deadline patience = Deadline::After(kPatience);
   while (ReadFile(controller_log).find("record a timeline") == std::string::npos) {
     ASSERT_FALSE(patience.Expired()) << ReadFile(controller_log) << ReadFile(log);
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   const Result second =
       Run({"trace", "--name", "demo", "--seconds", "0", "--timeout", "60", "--output", file});

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::cli {
 namespace {
@@ -49,7 +50,7 @@ class UpHostsTest : public CliTest {
     const Deadline deadline = Deadline::After(kPatience);
     while (up.ok() && ReadFile(log).find("\n}\n") == std::string::npos) {
       if (!up->Running() || deadline.Expired()) return Internal(ReadFile(log));
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
     return up;
   }
@@ -77,7 +78,7 @@ class UpHostsTest : public CliTest {
     const Deadline deadline = Deadline::After(kPatience);
     while (ReadFile(ssh_ + ".silent").find('\n') == std::string::npos) {
       if (deadline.Expired()) return -1;
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
     return std::stoi(ReadFile(ssh_ + ".silent"));
   }

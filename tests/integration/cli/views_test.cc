@@ -6,10 +6,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/cli/terminal.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::cli {
 namespace {
@@ -54,7 +54,7 @@ class ViewsTest : public CliTest {
         ADD_FAILURE() << "not found in time: " << answer.dump(2);
         return answer;
       }
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
   }
   // Until rank 1 sleeps, and rank 0 has executed what it can.

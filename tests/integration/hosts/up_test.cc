@@ -8,6 +8,7 @@
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/hosts/hosts_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -120,7 +121,7 @@ TEST_F(UpTest, WhenUpIsKilledNoHostKeepsAWorker) {
   const Deadline deadline = Deadline::After(cli::kPatience);
   while (cli::ReadFile(log).find("press ^C") == std::string::npos) {
     ASSERT_TRUE(up->Running() && !deadline.Expired()) << cli::ReadFile(log);
-    std::this_thread::yield();
+    support::LetOthersWork();
   }
   up->Signal(SIGKILL);
   for (int host = 0; host < kHosts; ++host) EXPECT_TRUE(IsLeftAlone(host)) << "host " << host;

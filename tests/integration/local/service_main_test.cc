@@ -9,12 +9,12 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
-#include <thread>
 
 #include "runtime/base/child_process.h"
 #include "runtime/control/keys/key_file.h"
 #include "tests/integration/process_watch.h"
 #include "tests/support/files.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::local {
 namespace {
@@ -71,7 +71,7 @@ class ServiceMainTest : public ::testing::Test {
     const Deadline deadline = Deadline::After(20s);
     while (!holds()) {
       if (deadline.Expired()) return false;
-      std::this_thread::yield();
+      support::LetOthersWork();
     }
     return true;
   }

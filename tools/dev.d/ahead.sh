@@ -6,7 +6,8 @@
 AHEAD=""
 
 # start_ahead WORK...: in the background, one after the other. WORK: asan or tsan (what their tests are built of),
-# kubernetes (what the chart is tried with), tidy (what clang-tidy says of all sources).
+# kubernetes (what the chart is tried with), fuzz (its targets, once build_fuzz has been called), tidy (what clang-tidy
+# says of all sources).
 start_ahead() {
   [[ $# -gt 0 ]] || return 0
   LOCKSTEP_AHEAD="$(run_bazel info output_base 2>/dev/null)-ahead"
@@ -35,6 +36,13 @@ ahead_asan() { build_ahead --config=asan "${NOT_SANITIZED[@]}"; }
 ahead_tsan() { build_ahead --config=tsan "${NOT_SANITIZED[@]}" "${NOT_IN_TSAN[@]}"; }
 ahead_kubernetes() { make_kubernetes; }
 ahead_tidy() { check_tidy; }
+
+ahead_fuzz() {
+  [[ -n "${FUZZ_PROGRAM:-}" ]] || return 0
+  local -a names
+  mapfile -t names < <(fuzz_names)
+  FUZZ_SLOWNESS=10 run_targets "$FUZZ_SECONDS" "${names[@]}"
+}
 
 # build_ahead CONFIG EXCLUDED...: into the disk cache. Without a server, which would outlive this, and in an output base
 # of its own, because the tests hold theirs.

@@ -73,24 +73,27 @@ test_in_depth() {
   fi
   run_suite "tests under ASan and UBSan" "$during_asan" sanitized_bazel --config=asan -- \
     "${targets[@]}" "${not_sanitized[@]}"
+  # Before another configuration makes Bazel forget this one. What fuzzing finds new is not kept: the next run begins
+  # with the same inputs.
+  [[ $NAMED == 1 ]] || build_fuzz "$LOGS/fuzz-corpus" || true
   ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
   run_suite "tests under TSan" "$during_tsan" sanitized_bazel "${tsan[@]}" -- \
     "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
   [[ $NAMED == 0 ]] || return 0
-  fuzz_as_tests
+  # These wait: for packages, jobs, containers.
+  start_ahead fuzz tidy
   script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" make_and_check_packages
   script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" check_slurm_example
-  # These wait for containers.
-  start_ahead tidy
   containers_as_tests
   stop_ahead
   [[ $cluster == 0 ]] || install_kubernetes
   chart_as_test
-  start_ahead tidy
+  start_ahead fuzz tidy
   script_as_test tests/kubernetes/e2e.sh \
     "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
     check_chart_on_cluster
   stop_ahead
+  fuzz_as_tests
   lint_as_tests
 }
 
@@ -155,10 +158,9 @@ needs_fixed_addresses() {
   [[ "$bits" -gt 28 ]]
 }
 
-# Every fuzz target for a moment, each counted as a test. What it finds new is not kept: the next run
-# begins with the same inputs.
+# Every fuzz target for a moment, each counted as a test. Most have been run meanwhile (ahead.sh).
 fuzz_as_tests() {
-  fuzz_targets 20 "$LOGS/fuzz-corpus" || true
+  fuzz_targets "$FUZZ_SECONDS" "$LOGS/fuzz-corpus" || true
   PASSED=$((PASSED + FUZZ_PASSED)) FAILED=$((FAILED + FUZZ_FAILED))
 }
 

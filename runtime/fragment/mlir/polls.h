@@ -13,8 +13,9 @@ namespace lockstep::fragment {
 inline constexpr int64_t kWorkBetweenPolls = 1 << 20;
 void AddPolls(mlir::func::FuncOp function);
 
-// Puts that of each scf.while there before anything is optimised. It is an effect: without one, MLIR
-// drops a loop that may never end, if nothing needs what it computes, and no deadline would tell.
+// Puts that of each scf.while there before anything is optimised. It is an effect: without one,
+// MLIR drops a loop that may never end, if nothing needs what it computes, and no deadline would
+// tell.
 void PollWhileLoops(mlir::func::FuncOp function);
 
 }  // namespace lockstep::fragment

@@ -20,6 +20,24 @@
 #include "runtime/control/value_codec.h"
 
 namespace lockstep {
+namespace {
+
+void WriteSync(wire::Command::Builder command) { command.setSync(); }
+
+// Asks that rank for what the register holds there.
+auto FetchOf(const DRef& ref, Rank rank) {
+  return [id = ref.id(), rank](wire::Command::Builder command) {
+    command.setOnlyRank(rank);
+    command.initFetch().setRegister(id.Packed());
+  };
+}
+
+Status CheckRegisterOn(const client::SessionCore& core, const DRef& ref, Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckRank(rank));
+  return core.CheckOwn(ref, "the register");
+}
+
+}  // namespace
 
 // What a Session is made of.
 struct Session::Parts {
@@ -337,7 +355,7 @@ Status Session::Sync(Rank rank) {
 
 Status Session::SyncAll() {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  return parts_->core->Ask(-1, [](wire::Command::Builder command) { command.setSync(); }).status();
+  return parts_->core->Ask(-1, WriteSync).status();
 }
 
 Status Session::Flush() {
@@ -347,42 +365,28 @@ Status Session::Flush() {
 
 StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
-  LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
-                            parts_->core->Ask(rank, [&](wire::Command::Builder command) {
-                              command.setOnlyRank(rank);
-                              command.initFetch().setRegister(ref.id().Packed());
-                            }));
+  LOCKSTEP_RETURN_IF_ERROR(CheckRegisterOn(*parts_->core, ref, rank));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body, parts_->core->Ask(rank, FetchOf(ref, rank)));
   return client::ReadFetched(body);
 }
 
 StatusOr<Future<void>> Session::SyncAllAsync() {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto question,
-      client::OpenQuestion::Pose(parts_->core, -1,
-                                 [](wire::Command::Builder command) { command.setSync(); }));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto question, client::OpenQuestion::Pose(parts_->core, -1, WriteSync));
   return Future<void>(std::move(question));
 }
 
 StatusOr<Future<Value>> Session::FetchAsync(const DRef& ref, Rank rank) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto question,
-      client::OpenQuestion::Pose(parts_->core, rank, [&](wire::Command::Builder command) {
-        command.setOnlyRank(rank);
-        command.initFetch().setRegister(ref.id().Packed());
-      }));
+  LOCKSTEP_RETURN_IF_ERROR(CheckRegisterOn(*parts_->core, ref, rank));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto question,
+                            client::OpenQuestion::Pose(parts_->core, rank, FetchOf(ref, rank)));
   return Future<Value>(std::move(question));
 }
 
 Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
-  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  LOCKSTEP_RETURN_IF_ERROR(CheckRegisterOn(*parts_->core, ref, rank));
   LOCKSTEP_RETURN_IF_ERROR(Annotate(client::CheckValue(*parts_->core, value), "the value"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckPayload(control::PayloadBytes(value)));
   LOCKSTEP_RETURN_IF_ERROR(client::ForgetLayout(*parts_->core, ref));

@@ -38,8 +38,8 @@ _REQUIRED = {
     "zmq": ["libzmq"],
 }
 
-# Linked from their archives, where the distribution has these: each shared object costs every process that starts
-# time, of which Cap'n Proto's two take a quarter (tools/bench, row `start`).
+# Linked from their archives, where the distribution has these: shared, Cap'n Proto costs every process that starts
+# thousands of relocations. Only what no shared object of ours uses: archives are not for those.
 _FROM_ARCHIVES = ["capnp"]
 
 # Wanted by the backend mpi and by benchmarks. Defined when found; @system//:config.bzl says which (have_<name>).

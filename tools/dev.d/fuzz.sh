@@ -92,8 +92,8 @@ run_targets() {
   return "$failed"
 }
 
-# run_target SECONDS NAME: of processor time, so that as much is tried on a busy machine as on an idle one. A finding is
-# one, whoever runs the target again.
+# run_target SECONDS NAME: of processor time, so that as much is tried on a busy machine as on an idle one. A target that
+# has failed once is not run again, and stays failed.
 run_target() {
   local seconds="$1" name="$2" status=0 pid
   local log="$FUZZ_OUTCOMES/$name.log"

@@ -6,6 +6,7 @@
 #include "runtime/base/rank_text.h"
 
 namespace lockstep::controller {
+
 control::Frame PendingRequest::JoinedBodies() const {
   if (bodies.empty()) return control::Frame();
   if (bodies.size() == 1) return bodies.front();

@@ -1,10 +1,14 @@
 // Fragments: compiled on every worker, and called on its part of the data.
 #include <cstdint>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "runtime/client/admin.h"
 #include "tests/integration/fragments_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -85,6 +89,27 @@ TEST_P(FragmentsTest, ResultsAreArguments) {
   const DRef sum = Execute(kSum, {values, Split::kRows}, {Combine::kAdd, Shape{1}});
   const DRef whole = Execute(kDouble, {sum, Split::kNone}, {Combine::kNone, Shape{1}});
   EXPECT_EQ(Elements<double>(whole, 3), (std::vector<double>{2 * 4 * 55}));
+}
+
+// To `lockstep registers`, whichever client executed them.
+TEST_P(FragmentsTest, WorkersTellHowResultsLie) {
+  const DRef doubled = Execute(kDouble, {Numbers(10), Split::kRows}, {Combine::kRows, Shape{10}});
+  const DRef sums = Execute(kSum, {doubled, Split::kRows}, {Combine::kAdd, Shape{1}});
+  EXPECT_OK(session_->SyncAll());
+  for (const RankRegisters& rank : Unwrap(ListRegisters(
+           SharedCluster(GetParam()).address(), {.session = session_->id()}, support::kLong))) {
+    ASSERT_EQ(rank.sessions.size(), 1u) << "rank " << rank.rank << ": " << rank.why;
+    std::map<uint64_t, std::string> layouts;
+    for (const HeldRegister& held : rank.sessions[0].listed) {
+      if (held.layout == nullptr) continue;
+      layouts[held.id.Packed()] = held.layout->placements.at(0) + " of " +
+                                  Shape(held.layout->shape).ToString() + ", here " +
+                                  Shape(held.shape).ToString();
+    }
+    const std::string tile = rank.rank < 2 ? "[3]" : "[2]";
+    EXPECT_EQ(layouts[doubled.id().Packed()], "shard(0) of [10], here " + tile) << rank.rank;
+    EXPECT_EQ(layouts[sums.id().Packed()], "partial(sum) of [1], here [1]") << rank.rank;
+  }
 }
 
 // What was moved once is used again, unless something else is there by now.

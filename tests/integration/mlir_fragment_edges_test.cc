@@ -252,6 +252,21 @@ func.func @forever(%x: tensor<?xf64>) -> tensor<?xf64> {
   EXPECT_EQ(session.SyncAll(), OkStatus());
 }
 
+TEST_P(MlirFragmentEdgesTest, BytecodeIsAFragmentLikeItsText) {
+  const std::string bytecode =
+      support::ReadFile("tests/unit/runtime/fragment/testdata/twice.mlirbc");
+  const CompiledFragment twice =
+      Unwrap(session_->Compile(Unwrap(Fragment::Mlir(bytecode, "twice.mlirbc"))));
+  EXPECT_EQ(twice.signature().ToString(), "twice(float64[?]) -> (float64[?])");
+  const HostTensor x = HostTensor::Of<double>({5}, {1, -2, 3, 0.5, 5});
+  const DRef y = Unwrap(session_->Execute(twice, {{x, Split::kRows}}, {{Combine::kRows}}))[0];
+  EXPECT_THAT(Collected<double>(y), ElementsAre(2, -4, 6, 1, 10));
+  const Status cut =
+      session_->Compile(Unwrap(Fragment::Mlir(bytecode.substr(0, 60), "cut.mlirbc"))).status();
+  EXPECT_EQ(cut.code(), StatusCode::kInvalidArgument) << cut;
+  EXPECT_THAT(Message(cut), HasSubstr("cut.mlirbc"));
+}
+
 TEST_P(MlirFragmentEdgesTest, MoreArgumentsThanAFragmentMayHaveAreRefused) {
   std::string text = "func.func @many(%a: f64";
   for (int i = 0; i < 64; ++i) text += ", %a" + std::to_string(i) + ": f64";

@@ -1,5 +1,6 @@
 // What is refused, by one error that names the place.
 #include "runtime/fragment/fragment.h"
+#include "tests/support/files.h"
 #include "tests/unit/runtime/fragment/mlir/fragment_object.h"
 
 namespace lockstep::fragment {
@@ -165,23 +166,8 @@ TEST(FragmentRefusalTest, HostileTextIsEndedByLimits) {
 }
 
 TEST(FragmentRefusalTest, BytecodeIsTakenAndWhatIsCutOffIsNot) {
-  // What mlir-opt-19 --emit-bytecode makes of:
-  //     func.func @twice(%x: tensor<?xf64>) -> tensor<?xf64> {
-  //       %y = arith.addf %x, %x : tensor<?xf64>
-  //       return %y : tensor<?xf64>
-  //     }
-  constexpr std::string_view kHex =
-      "4d4cef520d4d4c495231392e312e3700011f070105090901030f030507130503170329130701110b"
-      "130b0b1313131305035901073317070285050d170101010d03050f17010303170103251701051117"
-      "0107072361726974682e666173746d6174683c6e6f6e653e001b0300ffffffffffffffff05050301"
-      "03010d044f050150030107043f0301050350090307042b03050b03030b0007460d05030105010105"
-      "040f030306030105010081110d170b0f0f0d0b116275696c74696e0066756e63006172697468006d"
-      "6f64756c650072657475726e00616464660074776963652e6d6c6972007477696365000819070501"
-      "010b01050107010323";
-  std::string bytecode;
-  for (size_t i = 0; i < kHex.size(); i += 2) {
-    bytecode.push_back(static_cast<char>(std::stoi(std::string(kHex.substr(i, 2)), nullptr, 16)));
-  }
+  const std::string bytecode =
+      support::ReadFile("tests/unit/runtime/fragment/testdata/twice.mlirbc");
   FragmentObject object(bytecode);
   EXPECT_EQ(object.answer().signature.function, "twice");
   EXPECT_EQ(object.Results({Operand::Of<double>({2}, {3, 4})})[0].As<double>(),

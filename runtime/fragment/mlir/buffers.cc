@@ -72,17 +72,36 @@ void PutSmallBuffersOnStack(mlir::func::FuncOp function) {
 }
 
 // MLIR finds out the extents of an expanded dimension anew, and can do so if all but one are known.
-mlir::LogicalResult CheckExpandedShapes(mlir::ModuleOp module) {
-  const mlir::WalkResult walked =
-      module->walk([](mlir::tensor::ExpandShapeOp op) -> mlir::WalkResult {
-        for (const auto& group : op.getReassociationIndices()) {
-          const auto is_open = [&](int64_t d) { return op.getResultType().isDynamicDim(d); };
-          if (llvm::count_if(group, is_open) > 1)
-            return op.emitOpError(
-                "of one dimension to more than one of open size is not supported");
-        }
-        return mlir::success();
-      });
+mlir::LogicalResult CheckExpansion(mlir::tensor::ExpandShapeOp op) {
+  for (const auto& group : op.getReassociationIndices()) {
+    const auto is_open = [&](int64_t d) { return op.getResultType().isDynamicDim(d); };
+    if (llvm::count_if(group, is_open) > 1)
+      return op.emitOpError("of one dimension to more than one of open size is not supported");
+  }
+  return mlir::success();
+}
+
+// Of a known 0 and an extent that is not known, MLIR makes a 0 that it knows, against its own rule.
+mlir::LogicalResult CheckCollapse(mlir::tensor::CollapseShapeOp op) {
+  const mlir::RankedTensorType from = op.getSrcType();
+  for (const auto& group : op.getReassociationIndices()) {
+    const auto is_open = [&](int64_t d) { return from.isDynamicDim(d); };
+    const auto is_empty = [&](int64_t d) { return from.getDimSize(d) == 0; };
+    if (llvm::any_of(group, is_open) && llvm::any_of(group, is_empty))
+      return op.emitOpError(
+          "of a dimension of size 0 and one of open size is not supported: leave both open");
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult CheckReshapes(mlir::ModuleOp module) {
+  const mlir::WalkResult walked = module->walk([](mlir::Operation* op) -> mlir::WalkResult {
+    if (auto expand = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(op))
+      return CheckExpansion(expand);
+    if (auto collapse = mlir::dyn_cast<mlir::tensor::CollapseShapeOp>(op))
+      return CheckCollapse(collapse);
+    return mlir::success();
+  });
   return mlir::failure(walked.wasInterrupted());
 }
 
@@ -116,7 +135,7 @@ void RegisterBufferDialects(mlir::DialectRegistry& registry) {
 }
 
 mlir::LogicalResult Bufferize(mlir::ModuleOp module) {
-  if (failed(CheckExpandedShapes(module))) return mlir::failure();
+  if (failed(CheckReshapes(module))) return mlir::failure();
   mlir::PassManager bufferize(module.getContext());
   bufferize.addPass(bufferization::createEmptyTensorEliminationPass());
   bufferization::OneShotBufferizationOptions options;

@@ -103,6 +103,11 @@ TEST(FragmentRefusalTest, OperationsThatNobodyCanCheck) {
       "tensor<?x?xf64>\n  return %y : tensor<?x?xf64>\n}",
       StatusCode::kUnimplemented, 2, 8, "tensor.expand_shape", "more than one of open size");
   ExpectRefused(
+      "func.func @f(%x: tensor<0x?xf64>) -> tensor<?xf64> {\n"
+      "  %y = tensor.collapse_shape %x [[0, 1]] : tensor<0x?xf64> into tensor<?xf64>\n"
+      "  return %y : tensor<?xf64>\n}",
+      StatusCode::kUnimplemented, 2, 8, "tensor.collapse_shape", "leave both open");
+  ExpectRefused(
       "func.func @f(%x: tensor<4x4xf64>, %o: tensor<4x4xf64>) -> tensor<4x4xf64> {\n"
       "  %y = linalg.softmax dimension(1) ins(%x : tensor<4x4xf64>) outs(%o : tensor<4x4xf64>) -> "
       "tensor<4x4xf64>\n  return %y : tensor<4x4xf64>\n}",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,11 +13,13 @@
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
+#include "runtime/collective/message/connecting.h"
 #include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/mpi/mpi.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/nccl/nccl_device.h"
 #include "runtime/collective/shm/shm.h"
+#include "runtime/collective/tcp/tcp.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "services/worker/join/topology.h"
 
@@ -28,9 +31,11 @@ using Connected = StatusOr<std::unique_ptr<collective::Communicator>>;
 
 constexpr char kAuto[] = "auto";
 constexpr char kShm[] = "shm";
+constexpr char kTcp[] = "tcp";
 constexpr char kGloo[] = "gloo";
 constexpr char kMpi[] = "mpi";
-constexpr char kShmMpi[] = "shm+mpi";
+// Ranks of a node by shared memory, and the nodes by what follows.
+constexpr std::string_view kShmAnd = "shm+";
 // Name the exchanges between the steps of connecting, apart from others' keys.
 constexpr uint64_t kPrepared = 0x7072657061726564;
 constexpr uint64_t kNodesJoined = 0x6e6f646573;
@@ -42,7 +47,9 @@ constexpr std::chrono::seconds kLongestTry{10};
 constexpr std::chrono::seconds kLongestTryOfMpi{120};
 // NCCL looks at every link of every host first.
 constexpr std::chrono::seconds kLongestTryOfNccl{120};
-constexpr std::chrono::microseconds kYieldBesideNetwork{20};
+// Gloo's thread needs a processor, too.
+constexpr std::chrono::microseconds kYieldBesideTcp{200};
+constexpr std::chrono::microseconds kYieldBesideOthers{20};
 // Ranks that did not reach each other try again after this.
 constexpr std::chrono::milliseconds kConnectRetryPause{500};
 // For the other processes of an MPI job to end as well: less than a service has to stop in order.
@@ -60,7 +67,9 @@ struct Attempt {
   uint64_t key() const { return Mix(membership.epoch.value, number); }
 };
 
-Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
+// `backend`: of the network beside it.
+Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members,
+                     const std::string& backend) {
   collective::shm::Options options;
   options.rank = attempt.membership.rank;
   options.arena = attempt.options.arena;
@@ -71,9 +80,20 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   options.arenas_exist = true;
   // Who waits while others cross the network waits long, and their processors are needed.
   if (static_cast<int>(members.size()) < attempt.membership.world_size()) {
-    options.wait.yield_for = kYieldBesideNetwork;
+    options.wait.yield_for = backend == kTcp ? kYieldBesideTcp : kYieldBesideOthers;
   }
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
+}
+
+template <typename Options>
+Options NetworkOptions(const Attempt& attempt) {
+  Options options;
+  options.rank = attempt.membership.rank;
+  options.size = attempt.membership.world_size();
+  options.world = attempt.key();
+  options.rendezvous = attempt.options.rendezvous;
+  options.address = attempt.data_address;
+  return options;
 }
 
 StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwork(
@@ -83,13 +103,12 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
                                            attempt.key(), attempt.options.rendezvous};
     return collective::mpi::Connect(options, attempt.deadline, &attempt.cancelled);
   }
-  collective::gloo::Options options;
-  options.rank = attempt.membership.rank;
-  options.size = attempt.membership.world_size();
-  options.world = attempt.key();
-  options.rendezvous = attempt.options.rendezvous;
-  options.address = attempt.data_address;
-  return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
+  if (backend == kGloo) {
+    return collective::gloo::Connect(NetworkOptions<collective::gloo::Options>(attempt),
+                                     attempt.deadline, &attempt.cancelled);
+  }
+  return collective::tcp::Connect(NetworkOptions<collective::tcp::Options>(attempt),
+                                  attempt.deadline, &attempt.cancelled);
 }
 
 // All ranks tell each other how `what` went. OK if it went well everywhere.
@@ -109,7 +128,7 @@ Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
                        const std::string& backend) {
   const std::vector<Rank>& own = topology.NodeOf(attempt.membership.rank);
   Connected node = std::unique_ptr<collective::Communicator>();
-  if (own.size() > 1) node = ConnectShm(attempt, own);
+  if (own.size() > 1) node = ConnectShm(attempt, own, backend);
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kNodesJoined, node.status()));
   LOCKSTEP_ASSIGN_OR_RETURN(auto network, ConnectNetwork(attempt, backend));
   return collective::two_level::Combine(topology.nodes, *std::move(node), std::move(network));
@@ -120,28 +139,34 @@ Status Prepare(Attempt& attempt, const std::string& backend) {
   if (attempt.options.gpu != nullptr) {
     LOCKSTEP_RETURN_IF_ERROR(collective::nccl::Available(attempt.options.nccl_library));
   }
-  if (backend != kGloo) return OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
+  if (backend != kTcp && backend != kGloo) return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(collective::message::TcpAvailable());
   LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address, attempt.options.data_address());
   return OkStatus();
 }
 
-// Which backend connects the ranks of this topology, if the operator wants `wanted`.
+// True for a network's backend that the operator wants for all ranks, also those that share memory.
+bool IsForAll(const std::string& wanted) {
+  return wanted == kTcp || wanted == kGloo || wanted == kMpi;
+}
+
+// Which backend connects the ranks of this topology, if the operator wants `wanted`. Whether a rank
+// can be connected by MPI, all others have to be told.
 StatusOr<std::string> Choose(const std::string& wanted, const Topology& topology) {
-  const bool is_one_node = topology.nodes.size() == 1;
-  if (wanted == kGloo || (wanted == kAuto && !is_one_node)) return std::string(kGloo);
-  // Whether a rank can be connected by MPI, all others have to be told.
-  if (wanted == kMpi || (wanted == kShmMpi && !is_one_node)) return std::string(kMpi);
-  if (wanted != kAuto && wanted != kShm && wanted != kShmMpi) {
+  if (IsForAll(wanted)) return wanted;
+  const bool is_combined = wanted.rfind(kShmAnd, 0) == 0;
+  const std::string across = is_combined ? wanted.substr(kShmAnd.size()) : std::string(kTcp);
+  if ((wanted != kAuto && wanted != kShm && !is_combined) || !IsForAll(across)) {
     return FailedPrecondition("no backend is called \"", wanted, "\"");
   }
-  if (!is_one_node) {
+  if (topology.nodes.size() == 1) return std::string(kShm);
+  if (wanted == kShm) {
     return FailedPrecondition(
         "the ranks cannot be connected by shm, which the controller is set "
         "to: ",
         topology.why_apart, "; set communicator to auto");
   }
-  return std::string(kShm);
+  return across;
 }
 
 Topology AllAlone(int size) {
@@ -155,7 +180,7 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
   const std::string found =
       topology.nodes.size() == 1 ? "all ranks map each other's memory" : topology.why_apart;
   if (wanted == kAuto) return found;
-  return wanted == kShmMpi ? set + ", and " + found : set;
+  return wanted.rfind(kShmAnd, 0) == 0 ? set + ", and " + found : set;
 }
 
 // One try, which ends in the same way on all ranks. After each step that may fail on one, all meet:
@@ -165,7 +190,7 @@ Connected TryToConnect(Attempt attempt, const Topology& topology, const std::str
   Attempt bounded = attempt;
   bounded.deadline =
       attempt.deadline.Earlier(Deadline::After(backend == kMpi ? kLongestTryOfMpi : kLongestTry));
-  Connected communicator = backend == kShm ? ConnectShm(bounded, topology.nodes.front())
+  Connected communicator = backend == kShm ? ConnectShm(bounded, topology.nodes.front(), backend)
                                            : ConnectNodes(bounded, topology, backend);
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kConnected, communicator.status()));
   return communicator;
@@ -204,10 +229,10 @@ bool PauseOrCancelled(const std::atomic<bool>& cancelled) {
 
 Status AnyBackendAvailable() {
   const Status shm = collective::shm::Available();
-  const Status gloo = collective::gloo::Available();
-  if (shm.ok() || gloo.ok()) return OkStatus();
+  const Status tcp = collective::message::TcpAvailable();
+  if (shm.ok() || tcp.ok()) return OkStatus();
   return Unavailable("no backend can connect the ranks; shm: ", Message(shm),
-                     "; gloo: ", Message(gloo));
+                     "; tcp: ", Message(tcp));
 }
 
 StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldOptions& options,
@@ -219,8 +244,7 @@ StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldO
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(membership.communicator, topology));
   const std::string why = Explain(membership.communicator, topology);
   // Chosen by the operator: then ranks that share memory do without it.
-  if (membership.communicator == kGloo || membership.communicator == kMpi)
-    topology = AllAlone(membership.world_size());
+  if (IsForAll(membership.communicator)) topology = AllAlone(membership.world_size());
   for (uint64_t number = 0;; ++number) {
     const Attempt attempt{membership, options, number, cancelled, deadline};
     Connected communicator = TryToConnect(attempt, topology, backend);

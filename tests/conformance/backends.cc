@@ -11,6 +11,7 @@
 #include "runtime/collective/folder_rendezvous.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
+#include "runtime/collective/tcp/tcp.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
 #include "runtime/tensor/storage.h"
@@ -59,18 +60,30 @@ auto ShmProcesses(const shm::WaitPolicy& wait) {
   };
 }
 
-Network ConnectGloo(int rank, int size, const std::string& folder) {
-  gloo::Options options;
+using ConnectRank = Network (*)(int rank, int size, const std::string& folder);
+
+template <typename Options>
+Options OnLoopback(int rank, int size, const std::string& folder) {
+  Options options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
   options.address = "127.0.0.1";
-  return gloo::Connect(options, Patience());
+  return options;
 }
 
-void RunGlooRank(int rank, int size, const std::string& folder, const Body& body) {
+Network ConnectGloo(int rank, int size, const std::string& folder) {
+  return gloo::Connect(OnLoopback<gloo::Options>(rank, size, folder), Patience());
+}
+
+Network ConnectTcp(int rank, int size, const std::string& folder) {
+  return tcp::Connect(OnLoopback<tcp::Options>(rank, size, folder), Patience());
+}
+
+void RunNetworkRank(ConnectRank connect, int rank, int size, const std::string& folder,
+                    const Body& body) {
   const std::shared_ptr<tensor::Allocator> allocator = tensor::NewHeapAllocator();
-  auto comm = ConnectGloo(rank, size, folder);
+  auto comm = connect(rank, size, folder);
   ASSERT_TRUE(comm.ok()) << comm.status();
   RankUnderTest under_test{**comm, *allocator};
   body(under_test);
@@ -112,7 +125,7 @@ void TwoLevelThreads(int size, const Body& body) {
   // All rails for whatever is longer than a line.
   RunThreads(size, [&](int rank) {
     RunTwoLevelRank(
-        rank, names, [&] { return ConnectGloo(rank, size, folder.path()); }, 64, body);
+        rank, names, [&] { return ConnectTcp(rank, size, folder.path()); }, 64, body);
   });
 }
 
@@ -121,20 +134,24 @@ void TwoLevelProcesses(int size, const Body& body) {
   const std::vector<std::string> names = ArenaNames(size);
   RunProcesses(size, [&](int rank) {
     RunTwoLevelRank(
-        rank, names, [&] { return ConnectGloo(rank, size, folder.path()); },
+        rank, names, [&] { return ConnectTcp(rank, size, folder.path()); },
         two_level::kOneRailBytes, body);
   });
   for (const std::string& name : names) SharedSegment::Sweep(name);
 }
 
-void GlooThreads(int size, const Body& body) {
-  const RendezvousFolder folder;
-  RunThreads(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
+auto NetworkThreads(ConnectRank connect) {
+  return [connect](int size, const Body& body) {
+    const RendezvousFolder folder;
+    RunThreads(size, [&](int rank) { RunNetworkRank(connect, rank, size, folder.path(), body); });
+  };
 }
 
-void GlooProcesses(int size, const Body& body) {
-  const RendezvousFolder folder;
-  RunProcesses(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
+auto NetworkProcesses(ConnectRank connect) {
+  return [connect](int size, const Body& body) {
+    const RendezvousFolder folder;
+    RunProcesses(size, [&](int rank) { RunNetworkRank(connect, rank, size, folder.path(), body); });
+  };
 }
 
 void MpiJob(int size, const Body& body) {
@@ -182,9 +199,16 @@ const std::vector<BackendUnderTest>& Backends() {
        .run = ShmProcesses(kAsleep),
        .sizes = {3},
        .processes = true},
-      {.name = "gloo", .run = GlooThreads, .sizes = sizes({1, 2, 4}), .splits = 20},
+      {.name = "tcp", .run = NetworkThreads(ConnectTcp), .sizes = sizes({1, 2, 4}), .splits = 20},
+      {.name = "tcp_processes",
+       .run = NetworkProcesses(ConnectTcp),
+       .sizes = of_processes({3}),
+       .processes = true,
+       .notices_death = true,
+       .splits = 20},
+      {.name = "gloo", .run = NetworkThreads(ConnectGloo), .sizes = sizes({1, 2, 4}), .splits = 20},
       {.name = "gloo_processes",
-       .run = GlooProcesses,
+       .run = NetworkProcesses(ConnectGloo),
        .sizes = of_processes({3}),
        .processes = true,
        .notices_death = true,

@@ -26,7 +26,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, RandomPlansTest, ::testing::ValuesIn(AllKinds
 
 TEST_P(RandomPlansTest, ReshardsMoveWhatTheySay) {
   if (GetParam() == ClusterKind::kHosts) {
-    EXPECT_EQ(BackendOf(SharedCluster(GetParam())), "shm+gloo");
+    EXPECT_EQ(BackendOf(SharedCluster(GetParam())), "shm+tcp");
   }
   ExpectRandomReshards(*session_, kWorkers, kSeed, 32);
 }

@@ -2,6 +2,7 @@
 // (loopback). For the benchmark of the allreduce between hosts.
 //
 //     allreduce_network lockstep RANKS SECONDS SIZE...   two nodes, with half of the ranks each
+//     allreduce_network lockstep-gloo RANKS ...          the same, carried by Gloo
 //     allreduce_network gloo-ring RANKS ...              Gloo's own algorithms, among all ranks
 //     allreduce_network gloo-bcube RANKS ...             see allreduce_timing.h for the rest
 #include <sys/wait.h>
@@ -28,6 +29,7 @@
 #include "runtime/collective/folder_rendezvous.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
+#include "runtime/collective/tcp/tcp.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
 #include "tools/bench/allreduce_timing.h"
@@ -91,6 +93,16 @@ class GlooRanks final : public Ranks {
   std::vector<std::vector<float>> memory_;
 };
 
+template <typename Options>
+Options NetworkOptions(const RankConfig& config) {
+  Options options;
+  options.rank = config.rank;
+  options.size = config.ranks;
+  options.rendezvous = std::make_shared<collective::FolderRendezvous>(config.folder, config.rank);
+  options.address = kLoopback;
+  return options;
+}
+
 std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
   auto arena =
       tensor::Arena::Create({.name = config.arena_names[static_cast<size_t>(config.rank)]});
@@ -104,16 +116,14 @@ std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
   options.arena = *arena;
   options.arena_names = config.arena_names;
   options.members = nodes[static_cast<size_t>(config.rank * 2 / config.ranks)];
-  options.wait.yield_for = std::chrono::microseconds(20);  // as workers do
+  // As workers do.
+  options.wait.yield_for = std::chrono::microseconds(config.system == "lockstep" ? 200 : 20);
   auto node = collective::shm::Connect(options, Soon());
   RequireOk(node.status());
-  collective::gloo::Options network_options;
-  network_options.rank = config.rank;
-  network_options.size = config.ranks;
-  network_options.rendezvous =
-      std::make_shared<collective::FolderRendezvous>(config.folder, config.rank);
-  network_options.address = kLoopback;
-  auto network = collective::gloo::Connect(network_options, Soon());
+  auto network =
+      config.system == "lockstep"
+          ? collective::tcp::Connect(NetworkOptions<collective::tcp::Options>(config), Soon())
+          : collective::gloo::Connect(NetworkOptions<collective::gloo::Options>(config), Soon());
   RequireOk(network.status());
   return std::make_unique<CommunicatorRanks>(
       collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);
@@ -122,8 +132,9 @@ std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
 int RunRank(const RankConfig& config, double seconds, const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   std::signal(SIGPIPE, SIG_IGN);
-  const std::unique_ptr<Ranks> ranks =
-      config.system == "lockstep" ? ConnectLockstep(config) : std::make_unique<GlooRanks>(config);
+  const std::unique_ptr<Ranks> ranks = config.system == "gloo-ring" || config.system == "gloo-bcube"
+                                           ? std::make_unique<GlooRanks>(config)
+                                           : ConnectLockstep(config);
   AllReduceTiming(*ranks, seconds).Run(sizes_bytes);
   ranks->Barrier();
   return 0;
@@ -152,12 +163,16 @@ int main(int argc, char** argv) {
   config.ranks = argc > 2 ? std::atoi(argv[2]) : 0;
   double seconds = 0;
   std::vector<size_t> sizes_bytes;
-  const bool is_known =
-      config.system == "lockstep" || config.system == "gloo-ring" || config.system == "gloo-bcube";
+  bool is_known = false;
+  for (const char* system : {"lockstep", "lockstep-gloo", "gloo-ring", "gloo-bcube"}) {
+    is_known |= config.system == system;
+  }
   if (!is_known || config.ranks < 2 || config.ranks > 64 || config.ranks % 2 != 0 ||
       !lockstep::bench::ParseTimingArguments(argc - 2, argv + 2, &seconds, &sizes_bytes)) {
-    std::fprintf(stderr,
-                 "usage: allreduce_network lockstep|gloo-ring|gloo-bcube RANKS SECONDS SIZE...\n");
+    std::fprintf(
+        stderr,
+        "usage: allreduce_network lockstep|lockstep-gloo|gloo-ring|gloo-bcube RANKS SECONDS "
+        "SIZE...\n");
     return 2;
   }
   return lockstep::bench::Main(config, seconds, sizes_bytes);

@@ -61,16 +61,6 @@ StatusOr<std::shared_ptr<::gloo::transport::Device>> MakeDevice(const std::strin
 
 }  // namespace
 
-Status Available() {
-  for (const int family : {AF_INET, AF_INET6}) {
-    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    close(fd);
-    return OkStatus();
-  }
-  return Unavailable("there is no TCP here: ", std::strerror(errno));
-}
-
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {
   if (options.rank < 0 || options.rank >= options.size) {

@@ -29,9 +29,6 @@ struct Options {
   std::string address;
 };
 
-// OK if this machine has a network to work with, else kUnavailable with what is missing.
-Status Available();
-
 // Connects this rank with all others. Sets SIGPIPE to be ignored, unless the program handles it.
 // They may come later, in any order; but those that do not reach each other then try once: others
 // may have managed. `cancelled`, if given, ends the wait as soon as it is true.

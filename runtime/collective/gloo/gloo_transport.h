@@ -31,10 +31,9 @@ class GlooTransport final : public message::Transport {
  public:
   // Connects this rank with the other members. One try: others may be connected, or not. One that
   // cannot even listen is named at once, on all of them. Errors as those of gloo::Connect().
-  static StatusOr<std::unique_ptr<GlooTransport>> Connect(std::shared_ptr<const Network> network,
-                                                          message::Team team,
-                                                          const std::atomic<bool>* cancelled,
-                                                          Deadline deadline);
+  static StatusOr<std::unique_ptr<message::Transport>> Connect(
+      std::shared_ptr<const Network> network, message::Team team,
+      const std::atomic<bool>* cancelled, Deadline deadline);
   ~GlooTransport() override;
 
   std::string_view name() const override { return "gloo"; }
@@ -55,11 +54,6 @@ class GlooTransport final : public message::Transport {
   using Pendings = std::vector<std::unique_ptr<PendingMessage>>;
 
   GlooTransport(std::shared_ptr<const Network> network, message::Team team);
-  // Connects all members, or none: those that do not reach each other try again, together, until
-  // the deadline.
-  static StatusOr<std::unique_ptr<GlooTransport>> ConnectAll(
-      const std::shared_ptr<const Network>& network, const message::Team& team,
-      const std::atomic<bool>* cancelled, Deadline deadline);
   // Makes a listening end for each other member: what each has to be told, by member.
   StatusOr<std::vector<std::string>> Listen(Deadline deadline);
   Status ConnectPairs(const std::vector<std::string>& addresses,

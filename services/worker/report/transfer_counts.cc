@@ -10,8 +10,8 @@ namespace lockstep::worker {
 namespace {
 
 // The last stands for any that is not known here.
-constexpr std::array<const char*, 7> kBackendNames = {"shm",     "gloo", "mpi",  "shm+gloo",
-                                                      "shm+mpi", "nccl", "other"};
+constexpr std::array<const char*, 9> kBackendNames = {
+    "shm", "tcp", "gloo", "mpi", "shm+tcp", "shm+gloo", "shm+mpi", "nccl", "other"};
 
 }  // namespace
 

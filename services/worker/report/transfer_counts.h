@@ -87,7 +87,7 @@ class CollectiveCounts {
   static double BusFactor(wire::CollectiveKind kind, int ranks);
 
  private:
-  static constexpr size_t kBackends = 7;
+  static constexpr size_t kBackends = 9;
   static size_t BackendOf(std::string_view backend);
 
   std::array<std::array<TransferCounts, kBackends>, kOperationCount> counts_;

@@ -55,7 +55,7 @@ TEST_F(HostsTest, StatusTellsWhatConnectsWhom) {
   const auto status = cluster.Ask();
   ASSERT_TRUE(status.ok()) << status.status();
   for (const WorkerStatus& worker : status->workers) {
-    EXPECT_EQ(worker.backend, "shm+gloo");
+    EXPECT_EQ(worker.backend, "shm+tcp");
     EXPECT_THAT(worker.connection, HasSubstr("rank 0 cannot map the memory of rank 2: "));
     EXPECT_EQ(worker.host, "host" + std::to_string(worker.rank / 2));
   }
@@ -89,7 +89,7 @@ TEST_F(HostsTest, ATimelineHasAllHosts) {
       ++ranks;
       last_begin = std::max(last_begin, event.begin);
       first_end = std::min(first_end, event.end);
-      EXPECT_STREQ(event.backend, "shm+gloo");
+      EXPECT_STREQ(event.backend, "shm+tcp");
     }
   }
   EXPECT_EQ(ranks, cluster.workers());
@@ -99,7 +99,7 @@ TEST_F(HostsTest, ATimelineHasAllHosts) {
 TEST_F(HostsTest, OneRankAHostNeedsNoSharedMemory) {
   NetnsCluster cluster({.hosts = 3, .ranks_per_host = 1});
   ASSERT_EQ(cluster.Start(), OkStatus());
-  EXPECT_EQ(cluster.Ask()->workers[0].backend, "gloo");
+  EXPECT_EQ(cluster.Ask()->workers[0].backend, "tcp");
   ExpectSumOfRanks(cluster);
 }
 

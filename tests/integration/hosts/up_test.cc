@@ -75,7 +75,7 @@ TEST_F(UpTest, AClusterOverHostsComputesAndLeavesNothing) {
   for (const auto& worker : status["workers"]) {
     const int rank = worker["rank"];
     EXPECT_EQ(worker["host"], "host" + std::to_string(rank / kWorkersPerHost));
-    EXPECT_EQ(worker["backend"], "shm+gloo");
+    EXPECT_EQ(worker["backend"], "shm+tcp");
   }
   const auto session = [&]() -> Status {
     SessionOptions options;

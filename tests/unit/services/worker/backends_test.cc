@@ -85,7 +85,7 @@ TEST_F(BackendsTest, RanksThatShareNoMemoryAreConnectedByTheNetwork) {
   for (const auto& world : ConnectBoth(segments)) {
     ASSERT_TRUE(world.ok()) << world.status();
     EXPECT_EQ(world->communicator->size(), 2);
-    EXPECT_EQ(world->communicator->backend(), "gloo");
+    EXPECT_EQ(world->communicator->backend(), "tcp");
     EXPECT_THAT(world->why, HasSubstr("rank 0 cannot map the memory of rank 1: "));
   }
 }
@@ -130,10 +130,19 @@ TEST_F(BackendsTest, WhyARankCannotListenIsToldAtOnceToAllWhoTryAgain) {
 }
 
 TEST_F(BackendsTest, TheOperatorsChoiceIsTaken) {
-  for (const auto& world : ConnectBoth(Segments(), "gloo")) {
+  for (const std::string chosen : {"gloo", "tcp"}) {
+    for (const auto& world : ConnectBoth(Segments(), chosen)) {
+      ASSERT_TRUE(world.ok()) << world.status();
+      EXPECT_EQ(world->communicator->backend(), chosen);
+      EXPECT_EQ(world->why, "the controller is set to " + chosen);
+    }
+  }
+  std::vector<std::string> apart = Segments();
+  apart[1] += "-elsewhere";
+  for (const auto& world : ConnectBoth(apart, "shm+gloo")) {
     ASSERT_TRUE(world.ok()) << world.status();
-    EXPECT_EQ(world->communicator->backend(), "gloo");
-    EXPECT_EQ(world->why, "the controller is set to gloo");
+    EXPECT_EQ(world->communicator->backend(), "gloo") << "each is a node of one rank";
+    EXPECT_THAT(world->why, HasSubstr("set to shm+gloo, and rank 0 cannot map the memory"));
   }
 }
 

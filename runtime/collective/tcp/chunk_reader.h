@@ -1,0 +1,76 @@
+// Reads messages from a connection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/collective/tcp/chunk.h"
+
+namespace lockstep::collective::tcp {
+
+// Messages come in the order in which they were sent, and are expected in that order: one whose tag
+// nobody expects yet waits in the network, with all behind it.
+//
+// Threads: one at a time. Nothing here waits. Ownership: the memory of messages is borrowed until
+// they have come, or DropAll().
+class ChunkReader {
+ public:
+  ChunkReader();
+
+  // Behind what else is expected. No message is empty.
+  void Expect(uint64_t tag, void* data, size_t size_bytes) {
+    expected_.push_back({tag, static_cast<std::byte*>(data), size_bytes});
+  }
+  bool is_expecting() const { return !expected_.empty(); }
+  // More from the network would do something: no message is in front that nobody expects.
+  bool can_read() const { return !is_over_ && (is_in_chunk_ || !has_header_); }
+  // Nothing more comes: the peer has left or ended, or what it says is no message.
+  bool is_over() const { return is_over_; }
+  // What the peer has said when it left; none: it has not.
+  const std::optional<Status>& leave_reason() const { return leave_reason_; }
+
+  // Reads from `fd`, which does not block, what is there: as far as messages are expected; at least
+  // once. True if that was anything.
+  bool Read(int fd);
+  // Nothing of the messages is touched any more: whatever comes is dropped, but for a leave reason.
+  void DropAll();
+
+ private:
+  struct Incoming {
+    uint64_t tag = 0;
+    std::byte* data = nullptr;
+    uint64_t left_bytes = 0;
+  };
+
+  // One system call.
+  bool ReadSome(int fd);
+  // Goes on with what was read. False if there is nothing to go on with.
+  bool TakeBuffered();
+  // Of a header that was read: where its chunk belongs. False if nobody expects it yet.
+  bool BeginChunk();
+  void AdvanceChunk(size_t bytes);
+  size_t buffered_bytes() const { return buffer_end_ - buffer_begin_; }
+
+  std::deque<Incoming> expected_;  // as they will come
+  bool is_over_ = false;
+  bool drops_all_ = false;
+  std::optional<Status> leave_reason_;
+
+  bool has_header_ = false;
+  bool is_in_chunk_ = false;  // and then there is a header
+  ChunkHeader header_;
+  uint64_t chunk_left_bytes_ = 0;
+  std::byte* chunk_data_ = nullptr;  // where the rest of it goes; null: nowhere
+  LeaveWords leave_words_;
+
+  // What was read and not yet taken.
+  std::vector<std::byte> buffer_;
+  size_t buffer_begin_ = 0;
+  size_t buffer_end_ = 0;
+};
+
+}  // namespace lockstep::collective::tcp

@@ -1,0 +1,56 @@
+// The TCP connection of two ranks.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/collective/tcp/chunk_reader.h"
+#include "runtime/collective/tcp/chunk_writer.h"
+#include "runtime/collective/tcp/socket.h"
+
+namespace lockstep::collective::tcp {
+
+// Threads: one at a time. Nothing here waits. Ownership: the memory of messages is borrowed until
+// they are through, or Forget().
+class Connection {
+ public:
+  // Of this rank with itself: it has no messages.
+  Connection() = default;
+  explicit Connection(Socket socket) : socket_(std::move(socket)) {}
+
+  void Send(uint64_t tag, const void* data, size_t size_bytes) {
+    writer_.Add(tag, data, size_bytes);
+  }
+  void Expect(uint64_t tag, void* data, size_t size_bytes) {
+    reader_.Expect(tag, data, size_bytes);
+  }
+  // Some message is not through.
+  bool HasWork() const { return writer_.has_messages() || reader_.is_expecting(); }
+  // Moves what can be moved without waiting. True if that was anything.
+  bool Progress();
+  // Nothing more comes: the peer has left or ended, or the way to it.
+  bool is_lost() const { return reader_.is_over(); }
+
+  // What to poll() for when Progress() has nothing to do.
+  int fd() const { return socket_.fd(); }
+  short Events() const;
+
+  // Nothing of the messages is touched any more. After this only a farewell is sent.
+  void Forget();
+  void AddFarewell(const Status& why) { writer_.AddFarewell(why); }
+  // Sends of the farewell what can be sent without waiting. True once it is through, or cannot be.
+  bool SendFarewell();
+  // Takes in what has come, after Forget(): what the peer, which is lost, has said when it left.
+  std::optional<Status> LeaveReason();
+
+  // No more is sent. The caller closes it when the peer has read everything.
+  Socket Close();
+
+ private:
+  Socket socket_;
+  ChunkWriter writer_;
+  ChunkReader reader_;
+};
+
+}  // namespace lockstep::collective::tcp

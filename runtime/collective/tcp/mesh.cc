@@ -1,0 +1,220 @@
+#include "runtime/collective/tcp/mesh.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "runtime/base/random.h"
+#include "runtime/collective/message/connecting.h"
+
+namespace lockstep::collective::tcp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// All have told where they listen, so they are there.
+constexpr milliseconds kLongestConnect{2000};
+// How soon a wait notices that it was cancelled.
+constexpr milliseconds kLook{5};
+constexpr int kSecretBytes = 16;
+// Beyond the ranks that are expected.
+constexpr size_t kMostStrangers = 64;
+
+// What a connection begins with.
+struct Hello {
+  char magic[8] = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
+  uint64_t rank = 0;  // of the team
+  char secret[2 * kSecretBytes] = {};
+};
+
+// In a time that does not tell how much of it was right.
+bool IsSame(const char* a, const char* b, size_t size) {
+  unsigned char difference = 0;
+  for (size_t i = 0; i < size; ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+// Where this rank listens, and what it wants to hear there, in words for all others; or why it
+// cannot.
+StatusOr<std::vector<std::string>> WordsOf(const Network& network, const StatusOr<Socket>& listener,
+                                           const std::string& secret) {
+  const auto cannot = [&](const Status& why) {
+    return Unavailable("cannot listen at \"", network.address,
+                       "\" for the other ranks: ", Message(why));
+  };
+  if (!listener.ok()) return cannot(listener.status());
+  const StatusOr<Place> place = listener->place();
+  if (!place.ok()) return cannot(place.status());
+  return std::vector<std::string>{place->address + " " + std::to_string(place->port) + " " +
+                                  secret};
+}
+
+class Mesh {
+ public:
+  Mesh(const message::Team& team, Socket listener, std::string secret)
+      : team_(team),
+        listener_(std::move(listener)),
+        secret_(std::move(secret)),
+        sockets_(team.members.size()),
+        dials_(team.members.size()) {}
+
+  // Begins to connect with those before this rank; `words[r]`: what rank r has told.
+  Status Dial(const std::vector<std::string>& words);
+  // Waits until all are connected.
+  Status Complete(const std::atomic<bool>* cancelled, Deadline deadline);
+
+  std::vector<Connection> TakeConnections() {
+    std::vector<Connection> connections;
+    for (Socket& socket : sockets_) connections.emplace_back(std::move(socket));
+    return connections;
+  }
+
+ private:
+  struct Dialed {
+    Socket socket;  // open while it is being connected
+    Hello hello;
+  };
+  // A connection that has come, and has not said all of who it is.
+  struct Caller {
+    Socket socket;
+    Hello hello;
+    size_t heard_bytes = 0;
+  };
+
+  Rank MemberAt(size_t r) const { return team_.members[r]; }
+  std::optional<size_t> FirstMissing() const;
+  Status FinishDials();
+  void Answer();
+  // False if this is nobody whom this rank waits for, and is to be closed.
+  bool Hear(Caller& caller);
+
+  const message::Team& team_;
+  const Socket listener_;
+  const std::string secret_;
+  std::vector<Socket> sockets_;  // by rank; open once it is connected
+  std::vector<Dialed> dials_;    // by rank
+  std::list<Caller> callers_;
+};
+
+Status Mesh::Dial(const std::vector<std::string>& words) {
+  for (size_t r = 0; r < static_cast<size_t>(team_.rank); ++r) {
+    std::istringstream fields(words[r]);
+    Place place;
+    std::string secret;
+    fields >> place.address >> place.port >> secret;
+    if (fields.fail() || secret.size() != sizeof(Hello::secret)) {
+      return Unavailable("rank ", MemberAt(r), " has told no place to reach it at");
+    }
+    auto socket = Socket::Connect(place);
+    if (!socket.ok()) {
+      return Unavailable("rank ", MemberAt(r), " cannot be reached: ", Message(socket.status()));
+    }
+    Dialed& dialed = dials_[r];
+    dialed.socket = *std::move(socket);
+    dialed.hello.rank = static_cast<uint64_t>(team_.rank);
+    std::memcpy(dialed.hello.secret, secret.data(), sizeof dialed.hello.secret);
+  }
+  return OkStatus();
+}
+
+std::optional<size_t> Mesh::FirstMissing() const {
+  for (size_t r = 0; r < sockets_.size(); ++r) {
+    if (r != static_cast<size_t>(team_.rank) && !sockets_[r].is_open()) return r;
+  }
+  return std::nullopt;
+}
+
+Status Mesh::Complete(const std::atomic<bool>* cancelled, Deadline deadline) {
+  while (const std::optional<size_t> missing = FirstMissing()) {
+    if (cancelled != nullptr && *cancelled) return Aborted("connecting was cancelled");
+    if (deadline.Expired()) {
+      return Unavailable("rank ", MemberAt(*missing), " cannot be reached: it does not answer");
+    }
+    std::vector<pollfd> awaited = {{listener_.fd(), POLLIN, 0}};
+    for (const Dialed& dialed : dials_) {
+      if (dialed.socket.is_open()) awaited.push_back({dialed.socket.fd(), POLLOUT, 0});
+    }
+    for (const Caller& caller : callers_) awaited.push_back({caller.socket.fd(), POLLIN, 0});
+    const Deadline look = deadline.Earlier(Deadline::After(kLook));
+    (void)poll(awaited.data(), awaited.size(), look.RemainingMillis());
+    LOCKSTEP_RETURN_IF_ERROR(FinishDials());
+    Answer();
+  }
+  return OkStatus();
+}
+
+Status Mesh::FinishDials() {
+  for (size_t r = 0; r < dials_.size(); ++r) {
+    Dialed& dialed = dials_[r];
+    if (!dialed.socket.is_open()) continue;
+    pollfd state = {dialed.socket.fd(), POLLOUT, 0};
+    if (poll(&state, 1, 0) != 1) continue;
+    int error = dialed.socket.ConnectError();
+    // A connection that is new has room for it.
+    const bool is_told = error == 0 && send(dialed.socket.fd(), &dialed.hello, sizeof(Hello),
+                                            MSG_NOSIGNAL) == sizeof(Hello);
+    if (error == 0 && !is_told) error = errno;
+    if (!is_told) {
+      return Unavailable("rank ", MemberAt(r), " cannot be reached: ", std::strerror(error));
+    }
+    sockets_[r] = std::move(dialed.socket);
+  }
+  return OkStatus();
+}
+
+void Mesh::Answer() {
+  while (callers_.size() < sockets_.size() + kMostStrangers) {
+    Socket accepted = listener_.Accept();
+    if (!accepted.is_open()) break;
+    callers_.push_back({std::move(accepted), {}, 0});
+  }
+  callers_.remove_if([&](Caller& caller) { return !Hear(caller); });
+}
+
+bool Mesh::Hear(Caller& caller) {
+  auto* const into = reinterpret_cast<char*>(&caller.hello);
+  const ssize_t got = recv(caller.socket.fd(), into + caller.heard_bytes,
+                           sizeof(Hello) - caller.heard_bytes, MSG_DONTWAIT);
+  if (got < 0 && IsTemporary(errno)) return true;
+  if (got <= 0) return false;
+  caller.heard_bytes += static_cast<size_t>(got);
+  if (caller.heard_bytes < sizeof(Hello)) return true;
+  const Hello right;
+  const uint64_t rank = caller.hello.rank;
+  const bool is_ours = IsSame(caller.hello.magic, right.magic, sizeof right.magic) &&
+                       IsSame(caller.hello.secret, secret_.data(), sizeof right.secret) &&
+                       rank > static_cast<uint64_t>(team_.rank) && rank < sockets_.size() &&
+                       !sockets_[rank].is_open();
+  if (is_ours) sockets_[rank] = std::move(caller.socket);
+  return false;
+}
+
+}  // namespace
+
+StatusOr<std::vector<Connection>> ConnectMesh(const Network& network, const message::Team& team,
+                                              const std::atomic<bool>* cancelled,
+                                              Deadline deadline) {
+  const std::string secret = RandomHex(kSecretBytes);
+  StatusOr<Socket> listener = Socket::Listen(network.address);
+  const StatusOr<std::vector<std::string>> mine = WordsOf(network, listener, secret);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> words,
+      message::ExchangePlaces(*network.rendezvous, team, mine, cancelled, deadline));
+  Mesh mesh(team, *std::move(listener), secret);
+  // No more than half of the time that is left: then the others can still be told how it went.
+  const Deadline half = Deadline::After(deadline.Remaining() / 2);
+  LOCKSTEP_RETURN_IF_ERROR(mesh.Dial(words));
+  LOCKSTEP_RETURN_IF_ERROR(
+      mesh.Complete(cancelled, half.Earlier(Deadline::After(kLongestConnect))));
+  return mesh.TakeConnections();
+}
+
+}  // namespace lockstep::collective::tcp

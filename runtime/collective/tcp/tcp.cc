@@ -1,0 +1,25 @@
+#include "runtime/collective/tcp/tcp.h"
+
+#include <utility>
+
+#include "runtime/collective/tcp/mesh.h"
+#include "runtime/collective/tcp/tcp_transport.h"
+
+namespace lockstep::collective::tcp {
+
+StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
+    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {
+  if (options.rank < 0 || options.rank >= options.size) {
+    return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
+  }
+  if (options.rendezvous == nullptr) return InvalidArgument("the ranks have no rendezvous");
+  auto network = std::make_shared<Network>();
+  network->address = options.address;
+  network->rendezvous = options.rendezvous;
+  const auto world = message::Team::OfWorld(options.world, options.size, options.rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto transport,
+                            TcpTransport::Connect(std::move(network), world, cancelled, deadline));
+  return std::make_unique<message::MessageCommunicator>(std::move(transport), world.members);
+}
+
+}  // namespace lockstep::collective::tcp

@@ -25,7 +25,7 @@ struct WorkerStatus {
   int pid = 0;
   std::string device;
   std::string metrics_endpoint;  // where it serves metrics and health; empty: nowhere
-  std::string backend;           // "shm", "gloo", "shm+mpi"; empty before it is ready
+  std::string backend;           // "shm", "tcp", "shm+mpi"; empty before it is ready
   std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};

@@ -1,6 +1,6 @@
 // Collective operations among the ranks of one group.
 //
-// A backend (shm, gloo, mpi, nccl) implements this interface in a folder of its own; it
+// A backend (shm, tcp, gloo, mpi, nccl) implements this interface in a folder of its own; it
 // holds only what every backend can do. All of them pass tests/conformance. Every operation comes
 // in by Run(), which checks its arguments before any other rank is told about it.
 //

@@ -94,7 +94,7 @@ struct WorkerOptions {
   // anew with nothing.
   std::string after_shutdown = "exit";
   // "loopback", or "network": tensors may go from rank to rank over networks, although what carries
-  // them there (gloo, MPI) neither encrypts nor authenticates.
+  // them there (tcp, gloo, MPI) neither encrypts nor authenticates.
   std::string data_plaintext = "loopback";
 
   // Added to the times that this worker tells in timelines: another host's clock, for tests of how

@@ -54,7 +54,7 @@ class Transport {
   // Leaves.
   virtual ~Transport() = default;
 
-  virtual std::string_view name() const = 0;  // "gloo", "mpi"
+  virtual std::string_view name() const = 0;  // "tcp", "gloo", "mpi"
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

@@ -16,7 +16,7 @@ constexpr size_t kBufferBytes = size_t{16} << 10;
 
 }  // namespace
 
-ChunkReader::ChunkReader() : buffer_(kBufferBytes) {}
+ChunkReader::ChunkReader() : message_(expected_.end()), buffer_(kBufferBytes) {}
 
 bool ChunkReader::Read(int fd) {
   bool moved = false;
@@ -80,10 +80,12 @@ bool ChunkReader::TakeBuffered() {
 
 bool ChunkReader::BeginChunk() {
   const bool is_leave = header_.tag == kLeaveTag;
-  const bool is_expected = !expected_.empty() && expected_.front().tag == header_.tag;
+  message_ = std::find_if(expected_.begin(), expected_.end(),
+                          [&](const Incoming& message) { return message.tag == header_.tag; });
+  const bool is_expected = message_ != expected_.end();
   if (!is_leave && !is_expected && !drops_all_) return false;
   const uint64_t right_bytes = is_leave      ? sizeof leave_words_
-                               : is_expected ? expected_.front().left_bytes
+                               : is_expected ? message_->left_bytes
                                              : header_.left_bytes;
   // Ranks agree about sizes before they send: this peer does not speak our language.
   if (header_.left_bytes != right_bytes || right_bytes == 0) {
@@ -91,7 +93,7 @@ bool ChunkReader::BeginChunk() {
     return false;
   }
   chunk_data_ = is_leave      ? reinterpret_cast<std::byte*>(&leave_words_)
-                : is_expected ? expected_.front().data
+                : is_expected ? message_->data
                               : nullptr;
   chunk_left_bytes_ = is_leave ? sizeof leave_words_ : ChunkBytes(right_bytes);
   return is_in_chunk_ = true;
@@ -107,19 +109,19 @@ void ChunkReader::AdvanceChunk(size_t bytes) {
     const size_t length = std::min<size_t>(leave_words_.length, leave_words_.text.size());
     leave_reason_ = message::ReadLeaveReason(leave_words_.code, {leave_words_.text.data(), length});
     is_over_ = true;
-  } else if (chunk_data_ != nullptr) {
-    Incoming& message = expected_.front();
-    const uint64_t chunk_bytes = ChunkBytes(message.left_bytes);
-    message.data += chunk_bytes;
-    message.left_bytes -= chunk_bytes;
-    if (message.left_bytes == 0) expected_.pop_front();
+  } else if (message_ != expected_.end()) {
+    const uint64_t chunk_bytes = ChunkBytes(message_->left_bytes);
+    message_->data += chunk_bytes;
+    message_->left_bytes -= chunk_bytes;
+    if (message_->left_bytes == 0) expected_.erase(message_);
   }
 }
 
 void ChunkReader::DropAll() {
   drops_all_ = true;
+  if (is_in_chunk_ && header_.tag != kLeaveTag) chunk_data_ = nullptr;
   expected_.clear();
-  if (header_.tag != kLeaveTag || !is_in_chunk_) chunk_data_ = nullptr;
+  message_ = expected_.end();
 }
 
 }  // namespace lockstep::collective::tcp

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -12,8 +12,8 @@
 
 namespace lockstep::collective::tcp {
 
-// Messages come in the order in which they were sent, and are expected in that order: one whose tag
-// nobody expects yet waits in the network, with all behind it.
+// Messages come in the order in which they were sent: one whose tag nobody expects yet waits in the
+// network, with all behind it.
 //
 // Threads: one at a time. Nothing here waits. Ownership: the memory of messages is borrowed until
 // they have come, or DropAll().
@@ -21,7 +21,7 @@ class ChunkReader {
  public:
   ChunkReader();
 
-  // Behind what else is expected. No message is empty.
+  // Beside what else is expected. No message is empty.
   void Expect(uint64_t tag, void* data, size_t size_bytes) {
     expected_.push_back({tag, static_cast<std::byte*>(data), size_bytes});
   }
@@ -55,7 +55,7 @@ class ChunkReader {
   void AdvanceChunk(size_t bytes);
   size_t buffered_bytes() const { return buffer_end_ - buffer_begin_; }
 
-  std::deque<Incoming> expected_;  // as they will come
+  std::list<Incoming> expected_;
   bool is_over_ = false;
   bool drops_all_ = false;
   std::optional<Status> leave_reason_;
@@ -65,6 +65,8 @@ class ChunkReader {
   ChunkHeader header_;
   uint64_t chunk_left_bytes_ = 0;
   std::byte* chunk_data_ = nullptr;  // where the rest of it goes; null: nowhere
+  std::list<Incoming>::iterator
+      message_;  // whose chunk it is; the end: a leave reason, or nobody's
   LeaveWords leave_words_;
 
   // What was read and not yet taken.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,8 @@ namespace {
 
 // Ranks that connect at the same time; more wait in the network.
 constexpr int kBacklog = 1024;
+// A host that acknowledges nothing for so long has vanished.
+constexpr std::chrono::duration<unsigned int, std::milli> kPatience = std::chrono::minutes(2);
 
 struct FreeAddresses {
   void operator()(addrinfo* found) const { freeaddrinfo(found); }
@@ -99,8 +102,10 @@ int Socket::ConnectError() const {
 
 void Socket::Prepare() const {
   const int on = 1;
+  const unsigned int patience_ms = kPatience.count();
   (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  (void)setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
 }
 
 }  // namespace lockstep::collective::tcp

@@ -20,8 +20,8 @@ using message::Incoming;
 using message::Outcome;
 using message::Outgoing;
 
-// Who waits looks around for so long before it sleeps, and lets others have the processor meanwhile:
-// to be woken takes longer than a message between neighbours does.
+// Who waits looks around for so long before it sleeps, and lets others have the processor
+// meanwhile: to be woken takes longer than a message between neighbours does.
 constexpr std::chrono::microseconds kLookAround{200};
 // A peer that takes longer to hear why this rank leaves learns from the connection's end alone.
 constexpr std::chrono::milliseconds kLeavingTime{50};

@@ -22,10 +22,6 @@ uint64_t ChunkEnd(uint64_t at, uint64_t size_bytes) {
 
 }  // namespace
 
-bool IsTemporary(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
-}
-
 bool ChunkWriter::Write(int fd) {
   bool moved = false;
   while (!is_broken_ && !messages_.empty() && WriteMessages(fd)) moved = true;

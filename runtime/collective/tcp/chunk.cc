@@ -1,0 +1,11 @@
+#include "runtime/collective/tcp/chunk.h"
+
+#include <cerrno>
+
+namespace lockstep::collective::tcp {
+
+bool IsTemporary(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+}
+
+}  // namespace lockstep::collective::tcp

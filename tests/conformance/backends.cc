@@ -119,14 +119,16 @@ void RunTwoLevelRank(int rank, const std::vector<std::string>& names,
   body(under_test);
 }
 
-void TwoLevelThreads(int size, const Body& body) {
-  const RendezvousFolder folder;
-  const std::vector<std::string> names = ArenaNames(size);
-  // All rails for whatever is longer than a line.
-  RunThreads(size, [&](int rank) {
-    RunTwoLevelRank(
-        rank, names, [&] { return ConnectTcp(rank, size, folder.path()); }, 64, body);
-  });
+auto TwoLevelThreads(ConnectRank connect) {
+  return [connect](int size, const Body& body) {
+    const RendezvousFolder folder;
+    const std::vector<std::string> names = ArenaNames(size);
+    // All rails for whatever is longer than a line.
+    RunThreads(size, [&](int rank) {
+      RunTwoLevelRank(
+          rank, names, [&] { return connect(rank, size, folder.path()); }, 64, body);
+    });
+  };
 }
 
 void TwoLevelProcesses(int size, const Body& body) {
@@ -214,7 +216,14 @@ const std::vector<BackendUnderTest>& Backends() {
        .notices_death = true,
        .fails_only = kSanitized,
        .splits = 20},
-      {.name = "two_level", .run = TwoLevelThreads, .sizes = sizes({3, 5}), .splits = 20},
+      {.name = "two_level",
+       .run = TwoLevelThreads(ConnectTcp),
+       .sizes = sizes({3, 5}),
+       .splits = 20},
+      {.name = "two_level_gloo",
+       .run = TwoLevelThreads(ConnectGloo),
+       .sizes = of_processes({3}),
+       .splits = 20},
       {.name = "two_level_processes",
        .run = TwoLevelProcesses,
        .sizes = of_processes({4}),

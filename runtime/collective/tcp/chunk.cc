@@ -5,7 +5,8 @@
 namespace lockstep::collective::tcp {
 
 bool IsTemporary(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
+         error == ENOMEM;
 }
 
 }  // namespace lockstep::collective::tcp

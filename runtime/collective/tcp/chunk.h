@@ -31,6 +31,9 @@ struct LeaveWords {
   std::array<char, message::kLeaveReasonBytes> text = {};
 };
 
+// What is moved in one go, before anybody looks at deadlines and other connections again.
+inline constexpr size_t kMostBytesAtOnce = size_t{4} << 20;
+
 // What of errno says that a call may go well later.
 bool IsTemporary(int error);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -13,24 +14,50 @@ namespace {
 
 // Some small messages at a time; the data of larger ones goes right where it belongs.
 constexpr size_t kBufferBytes = size_t{16} << 10;
+// What is laid aside: as large as what ranks tell each other before an operation, and so many.
+constexpr uint64_t kMostAsideBytes = 4096;
+constexpr size_t kMostAsides = 16;
 
 }  // namespace
 
-ChunkReader::ChunkReader() : message_(expected_.end()), buffer_(kBufferBytes) {}
+ChunkReader::ChunkReader() : buffer_(kBufferBytes) {}
+
+void ChunkReader::Expect(uint64_t tag, void* data, size_t size_bytes) {
+  if (size_bytes == 0) return;
+  expected_.push_back({tag, static_cast<std::byte*>(data), size_bytes});
+  const auto aside = std::find_if(asides_.begin(), asides_.end(),
+                                  [&](const Aside& one) { return one.tag == tag; });
+  if (aside != asides_.end() && aside->is_whole) HandOver(std::prev(expected_.end()), aside);
+}
+
+void ChunkReader::HandOver(std::list<Incoming>::iterator message,
+                           std::list<Aside>::iterator aside) {
+  if (aside->bytes.size() != message->left_bytes) {
+    is_over_ = true;
+    return;
+  }
+  std::memcpy(message->data, aside->bytes.data(), aside->bytes.size());
+  expected_.erase(message);
+  asides_.erase(aside);
+}
 
 bool ChunkReader::Read(int fd) {
   bool moved = false;
+  size_t read_bytes = 0;
   do {
     while (TakeBuffered()) moved = true;
-    // All that was expected was there, or it is not its turn.
+    // All that was expected was there, or what is in front has to wait.
     if (!can_read() || (moved && !is_expecting() && !drops_all_)) break;
-    if (!ReadSome(fd)) break;
+    const size_t got = ReadSome(fd);
+    if (got == 0) break;
     moved = true;
-  } while (true);
+    read_bytes += got;
+  } while (read_bytes < kMostBytesAtOnce);
+  while (TakeBuffered()) moved = true;
   return moved;
 }
 
-bool ChunkReader::ReadSome(int fd) {
+size_t ChunkReader::ReadSome(int fd) {
   // What is left of a header goes to the front, so that the rest fits behind it.
   if (buffer_begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffered_bytes());
@@ -42,10 +69,10 @@ bool ChunkReader::ReadSome(int fd) {
   if (is_direct) parts[count++] = {chunk_data_, chunk_left_bytes_};
   parts[count++] = {buffer_.data() + buffer_end_, buffer_.size() - buffer_end_};
   const ssize_t got = readv(fd, parts, count);
-  if (got < 0 && IsTemporary(errno)) return false;
+  if (got < 0 && IsTemporary(errno)) return 0;
   if (got <= 0) {
     is_over_ = true;
-    return false;
+    return 0;
   }
   size_t rest = static_cast<size_t>(got);
   if (is_direct) {
@@ -54,7 +81,7 @@ bool ChunkReader::ReadSome(int fd) {
     rest -= direct;
   }
   buffer_end_ += rest;
-  return true;
+  return static_cast<size_t>(got);
 }
 
 bool ChunkReader::TakeBuffered() {
@@ -78,24 +105,39 @@ bool ChunkReader::TakeBuffered() {
   return BeginChunk();
 }
 
+std::list<ChunkReader::Incoming>::iterator ChunkReader::FindExpected(uint64_t tag) {
+  return std::find_if(expected_.begin(), expected_.end(),
+                      [&](const Incoming& message) { return message.tag == tag; });
+}
+
 bool ChunkReader::BeginChunk() {
-  const bool is_leave = header_.tag == kLeaveTag;
-  message_ = std::find_if(expected_.begin(), expected_.end(),
-                          [&](const Incoming& message) { return message.tag == header_.tag; });
-  const bool is_expected = message_ != expected_.end();
-  if (!is_leave && !is_expected && !drops_all_) return false;
-  const uint64_t right_bytes = is_leave      ? sizeof leave_words_
-                               : is_expected ? message_->left_bytes
-                                             : header_.left_bytes;
-  // Ranks agree about sizes before they send: this peer does not speak our language.
+  // Ranks agree about sizes before they send: a peer with others does not speak our language.
+  uint64_t right_bytes = header_.left_bytes;
+  chunk_data_ = nullptr;
+  message_ = FindExpected(header_.tag);
+  if (header_.tag == kLeaveTag) {
+    chunk_ = Chunk::kLeave;
+    right_bytes = sizeof leave_words_;
+    chunk_data_ = reinterpret_cast<std::byte*>(&leave_words_);
+  } else if (message_ != expected_.end()) {
+    chunk_ = Chunk::kExpected;
+    right_bytes = message_->left_bytes;
+    chunk_data_ = message_->data;
+  } else if (drops_all_) {
+    chunk_ = Chunk::kDropped;
+  } else if (header_.left_bytes <= kMostAsideBytes && asides_.size() < kMostAsides) {
+    chunk_ = Chunk::kAside;
+    aside_ =
+        asides_.insert(asides_.end(), {header_.tag, std::vector<std::byte>(header_.left_bytes)});
+    chunk_data_ = aside_->bytes.data();
+  } else {
+    return false;
+  }
   if (header_.left_bytes != right_bytes || right_bytes == 0) {
     is_over_ = true;
     return false;
   }
-  chunk_data_ = is_leave      ? reinterpret_cast<std::byte*>(&leave_words_)
-                : is_expected ? message_->data
-                              : nullptr;
-  chunk_left_bytes_ = is_leave ? sizeof leave_words_ : ChunkBytes(right_bytes);
+  chunk_left_bytes_ = chunk_ == Chunk::kLeave ? right_bytes : ChunkBytes(right_bytes);
   return is_in_chunk_ = true;
 }
 
@@ -103,25 +145,45 @@ bool ChunkReader::BeginChunk() {
 void ChunkReader::AdvanceChunk(size_t bytes) {
   if (chunk_data_ != nullptr) chunk_data_ += bytes;
   chunk_left_bytes_ -= bytes;
-  if (chunk_left_bytes_ > 0) return;
+  if (chunk_left_bytes_ == 0) EndChunk();
+}
+
+void ChunkReader::EndChunk() {
   has_header_ = is_in_chunk_ = false;
-  if (header_.tag == kLeaveTag) {
-    const size_t length = std::min<size_t>(leave_words_.length, leave_words_.text.size());
-    leave_reason_ = message::ReadLeaveReason(leave_words_.code, {leave_words_.text.data(), length});
-    is_over_ = true;
-  } else if (message_ != expected_.end()) {
-    const uint64_t chunk_bytes = ChunkBytes(message_->left_bytes);
-    message_->data += chunk_bytes;
-    message_->left_bytes -= chunk_bytes;
-    if (message_->left_bytes == 0) expected_.erase(message_);
+  switch (chunk_) {
+    case Chunk::kExpected: {
+      const uint64_t chunk_bytes = ChunkBytes(message_->left_bytes);
+      message_->data += chunk_bytes;
+      message_->left_bytes -= chunk_bytes;
+      if (message_->left_bytes == 0) expected_.erase(message_);
+      break;
+    }
+    case Chunk::kAside: {
+      aside_->is_whole = true;
+      const auto message = FindExpected(header_.tag);
+      if (message != expected_.end()) HandOver(message, aside_);
+      break;
+    }
+    case Chunk::kLeave: {
+      const size_t length = std::min<size_t>(leave_words_.length, leave_words_.text.size());
+      leave_reason_ =
+          message::ReadLeaveReason(leave_words_.code, {leave_words_.text.data(), length});
+      is_over_ = true;
+      break;
+    }
+    case Chunk::kDropped:
+      break;
   }
 }
 
 void ChunkReader::DropAll() {
   drops_all_ = true;
-  if (is_in_chunk_ && header_.tag != kLeaveTag) chunk_data_ = nullptr;
+  if (is_in_chunk_ && chunk_ != Chunk::kLeave) {
+    chunk_ = Chunk::kDropped;
+    chunk_data_ = nullptr;
+  }
   expected_.clear();
-  message_ = expected_.end();
+  asides_.clear();
 }
 
 }  // namespace lockstep::collective::tcp

@@ -12,8 +12,8 @@
 
 namespace lockstep::collective::tcp {
 
-// Messages come in the order in which they were sent: one whose tag nobody expects yet waits in the
-// network, with all behind it.
+// Messages come in the order in which they were sent. Small ones that nobody expects yet are laid
+// aside, some of them; a larger one waits in the network, with all behind it.
 //
 // Threads: one at a time. Nothing here waits. Ownership: the memory of messages is borrowed until
 // they have come, or DropAll().
@@ -21,20 +21,18 @@ class ChunkReader {
  public:
   ChunkReader();
 
-  // Beside what else is expected. No message is empty.
-  void Expect(uint64_t tag, void* data, size_t size_bytes) {
-    expected_.push_back({tag, static_cast<std::byte*>(data), size_bytes});
-  }
+  // Beside what else is expected. Nothing comes of an empty one.
+  void Expect(uint64_t tag, void* data, size_t size_bytes);
   bool is_expecting() const { return !expected_.empty(); }
-  // More from the network would do something: no message is in front that nobody expects.
+  // More from the network would do something: no message is in front that has to wait.
   bool can_read() const { return !is_over_ && (is_in_chunk_ || !has_header_); }
   // Nothing more comes: the peer has left or ended, or what it says is no message.
   bool is_over() const { return is_over_; }
   // What the peer has said when it left; none: it has not.
   const std::optional<Status>& leave_reason() const { return leave_reason_; }
 
-  // Reads from `fd`, which does not block, what is there: as far as messages are expected; at least
-  // once. True if that was anything.
+  // Reads from `fd`, which does not block, what is there: as far as messages are expected, at least
+  // once, and up to some megabytes. True if that was anything.
   bool Read(int fd);
   // Nothing of the messages is touched any more: whatever comes is dropped, but for a leave reason.
   void DropAll();
@@ -46,16 +44,27 @@ class ChunkReader {
     uint64_t left_bytes = 0;
   };
 
-  // One system call.
-  bool ReadSome(int fd);
+  struct Aside {
+    uint64_t tag = 0;
+    std::vector<std::byte> bytes;
+    bool is_whole = false;
+  };
+
+  // One system call. How many bytes have come.
+  size_t ReadSome(int fd);
   // Goes on with what was read. False if there is nothing to go on with.
   bool TakeBuffered();
-  // Of a header that was read: where its chunk belongs. False if nobody expects it yet.
+  // Of a header that was read: where its chunk belongs. False if it has to wait.
   bool BeginChunk();
+  void EndChunk();
+  // Gives what was laid aside to who expects it.
+  void HandOver(std::list<Incoming>::iterator message, std::list<Aside>::iterator aside);
+  std::list<Incoming>::iterator FindExpected(uint64_t tag);
   void AdvanceChunk(size_t bytes);
   size_t buffered_bytes() const { return buffer_end_ - buffer_begin_; }
 
   std::list<Incoming> expected_;
+  std::list<Aside> asides_;
   bool is_over_ = false;
   bool drops_all_ = false;
   std::optional<Status> leave_reason_;
@@ -65,8 +74,11 @@ class ChunkReader {
   ChunkHeader header_;
   uint64_t chunk_left_bytes_ = 0;
   std::byte* chunk_data_ = nullptr;  // where the rest of it goes; null: nowhere
-  std::list<Incoming>::iterator
-      message_;  // whose chunk it is; the end: a leave reason, or nobody's
+  // Whose chunk it is, where that is an expected message, or one that is laid aside.
+  enum class Chunk { kExpected, kAside, kLeave, kDropped };
+  Chunk chunk_ = Chunk::kDropped;
+  std::list<Incoming>::iterator message_;
+  std::list<Aside>::iterator aside_;
   LeaveWords leave_words_;
 
   // What was read and not yet taken.

@@ -23,17 +23,22 @@ uint64_t ChunkEnd(uint64_t at, uint64_t size_bytes) {
 }  // namespace
 
 bool ChunkWriter::Write(int fd) {
-  bool moved = false;
-  while (!is_broken_ && !messages_.empty() && WriteMessages(fd)) moved = true;
+  size_t moved_bytes = 0;
+  while (!is_broken_ && !messages_.empty() && moved_bytes < kMostBytesAtOnce) {
+    const size_t taken = WriteMessages(fd);
+    if (taken == 0) break;
+    moved_bytes += taken;
+  }
+  const bool moved = moved_bytes > 0;
   if (is_broken_ || !messages_.empty() || farewell_.empty()) return moved;
   iovec rest = Part(farewell_.data() + farewell_sent_, farewell_.size() - farewell_sent_);
-  farewell_sent_ += WriteParts(fd, &rest, 1).value_or(0);
+  farewell_sent_ += WriteParts(fd, &rest, 1);
   if (farewell_sent_ == farewell_.size()) farewell_.clear();
   return moved;
 }
 
 // Chunks of the messages in front, as many as fit into one call.
-bool ChunkWriter::WriteMessages(int fd) {
+size_t ChunkWriter::WriteMessages(int fd) {
   ChunkHeader headers[kMostChunks];
   iovec parts[2 * kMostChunks];
   int chunks = 0;
@@ -55,9 +60,9 @@ bool ChunkWriter::WriteMessages(int fd) {
     }
     if (chunks == kMostChunks) break;
   }
-  const std::optional<size_t> taken = WriteParts(fd, parts, count);
-  if (taken.has_value()) NoteSent(*taken);
-  return taken.has_value();
+  const size_t taken = WriteParts(fd, parts, count);
+  NoteSent(taken);
+  return taken;
 }
 
 void ChunkWriter::NoteSent(size_t bytes) {
@@ -76,14 +81,14 @@ void ChunkWriter::NoteSent(size_t bytes) {
   }
 }
 
-std::optional<size_t> ChunkWriter::WriteParts(int fd, iovec* parts, int count) {
+size_t ChunkWriter::WriteParts(int fd, iovec* parts, int count) {
   msghdr message = {};
   message.msg_iov = parts;
   message.msg_iovlen = static_cast<size_t>(count);
   const ssize_t taken = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (taken >= 0) return static_cast<size_t>(taken);
   if (!IsTemporary(errno)) is_broken_ = true;
-  return std::nullopt;
+  return 0;
 }
 
 void ChunkWriter::Forget() {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -18,8 +17,9 @@ namespace lockstep::collective::tcp {
 // they are sent, or Forget().
 class ChunkWriter {
  public:
-  // Behind what is being sent. No message is empty.
+  // Behind what is being sent. Nothing is sent of an empty one.
   void Add(uint64_t tag, const void* data, size_t size_bytes) {
+    if (size_bytes == 0) return;
     messages_.push_back({tag, static_cast<const std::byte*>(data), size_bytes});
   }
   // Something is to be sent, and can be.
@@ -28,7 +28,8 @@ class ChunkWriter {
   // The connection takes nothing any more.
   bool is_broken() const { return is_broken_; }
 
-  // Writes to `fd`, which does not block, what it takes. True if that was anything.
+  // Writes to `fd`, which does not block, what it takes, up to some megabytes. True if that was
+  // anything.
   bool Write(int fd);
   // Nothing of the messages is touched any more.
   void Forget();
@@ -45,10 +46,11 @@ class ChunkWriter {
     uint64_t header_sent_bytes = 0;  // of the header of the chunk under way
   };
 
-  bool WriteMessages(int fd);
+  // How many bytes were taken: 0 if none can be now.
+  size_t WriteMessages(int fd);
   void NoteSent(size_t bytes);
-  // How much of `parts` was taken; none: nothing can be now.
-  std::optional<size_t> WriteParts(int fd, iovec* parts, int count);
+  // How much of `parts` was taken.
+  size_t WriteParts(int fd, iovec* parts, int count);
 
   std::deque<Outgoing> messages_;
   // Of the chunk that was under way when all messages were forgotten: how much was not sent, and

@@ -7,16 +7,30 @@ namespace lockstep::collective::tcp {
 
 bool Connection::Progress() {
   bool moved = writer_.is_busy() && writer_.Write(socket_.fd());
-  // What the peer has said last is still to be read.
-  if (writer_.is_broken()) reader_.DropAll();
+  if (writer_.is_broken()) GiveUp();
   // Also where nothing is expected: a peer that leaves does not take what is sent to it.
-  const bool looks = reader_.is_expecting() || writer_.is_busy() || writer_.is_broken();
-  if (looks && reader_.Read(socket_.fd())) moved = true;
+  const bool looks = reader_.is_expecting() || writer_.is_busy() || gave_up_;
+  if (looks && reader_.Read(socket_.fd())) {
+    moved = true;
+  } else if (gave_up_) {
+    is_dead_ = true;
+  }
   return moved;
 }
 
+void Connection::GiveUp() {
+  gave_up_ = true;
+  reader_.DropAll();
+}
+
 short Connection::Events() const {
-  return static_cast<short>((writer_.is_busy() ? POLLOUT : 0) | (reader_.can_read() ? POLLIN : 0));
+  return static_cast<short>((writer_.is_busy() ? POLLOUT : 0) |
+                            (reader_.can_read() ? POLLIN : POLLRDHUP));
+}
+
+// A peer that has gone, behind a message that has to wait: nobody would ever come to read that.
+void Connection::NoteEvents(short found) {
+  if (!reader_.can_read() && (found & (POLLRDHUP | POLLHUP | POLLERR)) != 0) GiveUp();
 }
 
 void Connection::Forget() {

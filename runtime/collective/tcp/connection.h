@@ -26,15 +26,16 @@ class Connection {
     reader_.Expect(tag, data, size_bytes);
   }
   // Some message is not through.
-  bool HasWork() const { return writer_.has_messages() || reader_.is_expecting(); }
+  bool HasWork() const { return gave_up_ || writer_.has_messages() || reader_.is_expecting(); }
   // Moves what can be moved without waiting. True if that was anything.
   bool Progress();
   // Nothing more comes: the peer has left or ended, or the way to it.
-  bool is_lost() const { return reader_.is_over(); }
+  bool is_lost() const { return is_dead_ || reader_.is_over(); }
 
-  // What to poll() for when Progress() has nothing to do.
+  // What to poll() for when Progress() has nothing to do, and what it has found then.
   int fd() const { return socket_.fd(); }
   short Events() const;
+  void NoteEvents(short found);
 
   // Nothing of the messages is touched any more. After this only a farewell is sent.
   void Forget();
@@ -48,7 +49,12 @@ class Connection {
   Socket Close();
 
  private:
+  // Its messages will never be through: what the peer has said last is still to be read.
+  void GiveUp();
+
   Socket socket_;
+  bool gave_up_ = false;
+  bool is_dead_ = false;  // and it has said no more
   ChunkWriter writer_;
   ChunkReader reader_;
 };

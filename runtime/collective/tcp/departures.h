@@ -1,6 +1,8 @@
 // Connections that this process has left, until they can be closed.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <list>
 #include <mutex>
 
@@ -11,15 +13,17 @@ namespace lockstep::collective::tcp {
 
 // The kernel throws away what a peer has not read yet if its connection is closed with something in
 // it that was not read here. So connections are kept, and read, until the peer has closed them; and
-// no longer than some seconds.
+// no longer than some seconds. Somebody has to look: whoever sends messages, or connects.
 //
 // Threads: any.
 class Departures {
  public:
-  ~Departures() { CloseOver(); }
+  // It lasts as long as the process: connections of a world are left when the world is.
+  static Departures& OfProcess();
+
   // Nothing more is sent there.
   void Add(Socket socket);
-  // Closes those that are over.
+  // Closes those that are over. Costs nothing where there are none, or somebody has just looked.
   void CloseOver();
 
  private:
@@ -30,7 +34,9 @@ class Departures {
   // Reads what has come. True if the peer has closed it.
   static bool IsClosed(const Socket& socket);
 
+  std::atomic<size_t> count_{0};
   std::mutex mutex_;
+  Deadline next_look_ = Deadline::After({});
   std::list<Departure> departures_;
 };
 

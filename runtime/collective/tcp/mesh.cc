@@ -21,11 +21,11 @@ namespace {
 using std::chrono::milliseconds;
 
 // All have told where they listen, so they are there.
-constexpr milliseconds kLongestConnect{2000};
+constexpr milliseconds kLongestConnect{5000};
 // How soon a wait notices that it was cancelled.
 constexpr milliseconds kLook{5};
 constexpr int kSecretBytes = 16;
-// Beyond the ranks that are expected.
+// Who have said nothing yet, beyond the ranks that are expected.
 constexpr size_t kMostStrangers = 64;
 
 // What a connection begins with.
@@ -92,7 +92,7 @@ class Mesh {
   Rank MemberAt(size_t r) const { return team_.members[r]; }
   std::optional<size_t> FirstMissing() const;
   Status FinishDials();
-  void Answer();
+  Status Answer();
   // False if this is nobody whom this rank waits for, and is to be closed.
   bool Hear(Caller& caller);
 
@@ -146,7 +146,7 @@ Status Mesh::Complete(const std::atomic<bool>* cancelled, Deadline deadline) {
     const Deadline look = deadline.Earlier(Deadline::After(kLook));
     (void)poll(awaited.data(), awaited.size(), look.RemainingMillis());
     LOCKSTEP_RETURN_IF_ERROR(FinishDials());
-    Answer();
+    LOCKSTEP_RETURN_IF_ERROR(Answer());
   }
   return OkStatus();
 }
@@ -170,13 +170,21 @@ Status Mesh::FinishDials() {
   return OkStatus();
 }
 
-void Mesh::Answer() {
-  while (callers_.size() < sockets_.size() + kMostStrangers) {
+Status Mesh::Answer() {
+  while (true) {
     Socket accepted = listener_.Accept();
-    if (!accepted.is_open()) break;
+    if (!accepted.is_open()) {
+      if (errno != EMFILE && errno != ENFILE) break;
+      return Unavailable("no other rank can be let in: ", std::strerror(errno));
+    }
     callers_.push_back({std::move(accepted), {}, 0});
+    if (callers_.size() <= sockets_.size() + kMostStrangers) continue;
+    // Ranks say at once who they are: who has been silent for longest is none, or has just said it.
+    (void)Hear(callers_.front());
+    callers_.pop_front();
   }
   callers_.remove_if([&](Caller& caller) { return !Hear(caller); });
+  return OkStatus();
 }
 
 bool Mesh::Hear(Caller& caller) {

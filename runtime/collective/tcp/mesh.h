@@ -11,7 +11,6 @@
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/collective/tcp/connection.h"
-#include "runtime/collective/tcp/departures.h"
 
 namespace lockstep::collective::tcp {
 
@@ -19,7 +18,6 @@ namespace lockstep::collective::tcp {
 struct Network {
   std::string address;  // of this host, where others reach it; empty: that of its name
   std::shared_ptr<Rendezvous> rendezvous;
-  std::shared_ptr<Departures> departures = std::make_shared<Departures>();
 };
 
 // Each rank listens, tells the others where, and a number that nobody else knows; each connects

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -18,8 +17,10 @@ namespace {
 
 // Ranks that connect at the same time; more wait in the network.
 constexpr int kBacklog = 1024;
-// A host that acknowledges nothing for so long has vanished.
-constexpr std::chrono::duration<unsigned int, std::milli> kPatience = std::chrono::minutes(2);
+// In seconds: of a connection on which nothing comes, how soon the other end is asked whether it is
+// there, how often, and how often in vain before it has vanished. Not TCP_USER_TIMEOUT, which ends
+// connections also to those that are there and do not read.
+constexpr int kKeepAlive[][2] = {{TCP_KEEPIDLE, 30}, {TCP_KEEPINTVL, 10}, {TCP_KEEPCNT, 9}};
 
 struct FreeAddresses {
   void operator()(addrinfo* found) const { freeaddrinfo(found); }
@@ -73,12 +74,15 @@ StatusOr<Place> Socket::place() const {
   const int error = getnameinfo(own, size, address, sizeof address, port, sizeof port,
                                 NI_NUMERICHOST | NI_NUMERICSERV);
   if (error != 0) return Unavailable(gai_strerror(error));
+  if (std::strcmp(address, "0.0.0.0") == 0 || std::strcmp(address, "::") == 0) {
+    return Unavailable(address, " is no address that others can connect to");
+  }
   return Place{address, static_cast<uint16_t>(std::atoi(port))};
 }
 
 Socket Socket::Accept() const {
   Socket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  accepted.Prepare();
+  if (accepted.is_open()) accepted.Prepare();
   return accepted;
 }
 
@@ -102,10 +106,11 @@ int Socket::ConnectError() const {
 
 void Socket::Prepare() const {
   const int on = 1;
-  const unsigned int patience_ms = kPatience.count();
   (void)setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   (void)setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  (void)setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+  for (const auto& [option, value] : kKeepAlive) {
+    (void)setsockopt(fd_, IPPROTO_TCP, option, &value, sizeof value);
+  }
 }
 
 }  // namespace lockstep::collective::tcp

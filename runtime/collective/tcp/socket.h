@@ -34,7 +34,7 @@ class Socket {
   // this host's name. Any port. kUnavailable says why it cannot.
   static StatusOr<Socket> Listen(const std::string& address);
   StatusOr<Place> place() const;
-  // A connection that has come; one that is not open if there is none.
+  // A connection that has come; one that is not open if there is none, and then errno says why.
   Socket Accept() const;
 
   // Begins to connect: once poll() says that it can be written to, ConnectError() is 0 or an errno.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/collective/message/connecting.h"
+#include "runtime/collective/tcp/departures.h"
 
 namespace lockstep::collective::tcp {
 namespace {
@@ -29,32 +30,31 @@ constexpr std::chrono::milliseconds kLeavingTime{50};
 }  // namespace
 
 TcpTransport::TcpTransport(std::shared_ptr<const Network> network, message::Team team,
-                           std::vector<Connection> connections, int cancel_fd)
+                           std::vector<Connection> connections, Socket cancel)
     : network_(std::move(network)),
       team_(std::move(team)),
       connections_(std::move(connections)),
-      cancel_fd_(cancel_fd) {}
+      cancel_(std::move(cancel)) {}
 
 StatusOr<std::unique_ptr<message::Transport>> TcpTransport::Connect(
     std::shared_ptr<const Network> network, const message::Team& team,
     const std::atomic<bool>* cancelled, Deadline deadline) {
-  network->departures->CloseOver();
+  Departures::OfProcess().CloseOver();
+  // Before the others count this rank as connected.
+  Socket cancel(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!cancel.is_open()) return Unavailable("no descriptor is left: ", std::strerror(errno));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Connection> connections,
                             ConnectMesh(*network, team, cancelled, deadline));
-  const int cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (cancel_fd < 0) return Unavailable("no descriptor is left: ", std::strerror(errno));
   return std::unique_ptr<message::Transport>(
-      new TcpTransport(std::move(network), team, std::move(connections), cancel_fd));
+      new TcpTransport(std::move(network), team, std::move(connections), std::move(cancel)));
 }
 
-TcpTransport::~TcpTransport() {
-  Leave(OkStatus());
-  close(cancel_fd_);
-}
+TcpTransport::~TcpTransport() { Leave(OkStatus()); }
 
 Outcome TcpTransport::Run(absl::Span<const Outgoing> outgoing, absl::Span<const Incoming> incoming,
                           Deadline deadline) {
   if (left_) return {Outcome::Kind::kAborted};
+  Departures::OfProcess().CloseOver();
   std::vector<Rank> peers;
   for (const Incoming& in : incoming) {
     With(in.from).Expect(in.tag, in.data, in.size_bytes);
@@ -95,12 +95,10 @@ Outcome::Kind TcpTransport::MoveMessages(std::vector<Rank>& peers, Deadline dead
       return Outcome::Kind::kLost;
     }
     if (peers.empty()) return Outcome::Kind::kDone;
+    if (deadline.Expired()) return Outcome::Kind::kExpired;
     if (moved) {
       sleep = Deadline::After(kLookAround);
-      continue;
-    }
-    if (deadline.Expired()) return Outcome::Kind::kExpired;
-    if (sleep.Expired()) {
+    } else if (sleep.Expired()) {
       Sleep(peers, deadline);
     } else {
       // The peer may need this processor.
@@ -110,16 +108,18 @@ Outcome::Kind TcpTransport::MoveMessages(std::vector<Rank>& peers, Deadline dead
 }
 
 void TcpTransport::Sleep(const std::vector<Rank>& peers, Deadline deadline) {
-  std::vector<pollfd> awaited = {{cancel_fd_, POLLIN, 0}};
+  std::vector<pollfd> awaited;
   for (const Rank peer : peers) awaited.push_back({With(peer).fd(), With(peer).Events(), 0});
-  (void)poll(awaited.data(), awaited.size(), deadline.RemainingMillis());
+  awaited.push_back({cancel_.fd(), POLLIN, 0});
+  if (poll(awaited.data(), awaited.size(), deadline.RemainingMillis()) <= 0) return;
+  for (size_t i = 0; i < peers.size(); ++i) With(peers[i]).NoteEvents(awaited[i].revents);
 }
 
 void TcpTransport::Cancel() {
   cancelled_.store(true, std::memory_order_release);
   const uint64_t one = 1;
   // It never fails: the number is far from its greatest.
-  (void)!write(cancel_fd_, &one, sizeof one);
+  (void)!write(cancel_.fd(), &one, sizeof one);
 }
 
 void TcpTransport::Leave(const Status& why) {
@@ -140,7 +140,8 @@ void TcpTransport::Leave(const Status& why) {
     for (const Connection* connection : told) awaited.push_back({connection->fd(), POLLOUT, 0});
     (void)poll(awaited.data(), awaited.size(), deadline.RemainingMillis());
   }
-  for (Connection& connection : connections_) network_->departures->Add(connection.Close());
+  for (Connection& connection : connections_) Departures::OfProcess().Add(connection.Close());
+  Departures::OfProcess().CloseOver();
 }
 
 std::optional<Status> TcpTransport::LeaveReasonOf(Rank peer) {

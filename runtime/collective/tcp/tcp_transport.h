@@ -36,7 +36,7 @@ class TcpTransport final : public message::Transport {
 
  private:
   TcpTransport(std::shared_ptr<const Network> network, message::Team team,
-               std::vector<Connection> connections, int cancel_fd);
+               std::vector<Connection> connections, Socket cancel);
 
   Connection& With(Rank peer) { return connections_[static_cast<size_t>(peer)]; }
   // Until the messages of `peers` are through, or something ends that; `peers` are then those whose
@@ -49,7 +49,7 @@ class TcpTransport final : public message::Transport {
   const message::Team team_;
   std::vector<Connection> connections_;  // by rank
   bool left_ = false;
-  const int cancel_fd_;  // readable once it is cancelled
+  const Socket cancel_;  // an eventfd: readable once it is cancelled
   std::atomic<bool> cancelled_{false};
 };
 

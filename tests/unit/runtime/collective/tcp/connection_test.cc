@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +86,25 @@ TEST_F(ConnectionTest, AMessageThatNobodyExpectsYetWaits) {
   EXPECT_EQ(got, later);
 }
 
+TEST_F(ConnectionTest, WhoLeavesBehindAMessageThatWaitsIsHeard) {
+  const std::vector<uint8_t> large = Pattern(kChunkBytes / 4, 1);
+  uint32_t got = 0;
+  a_.Send(2, large.data(), large.size());
+  b_.Expect(1, &got, sizeof got);
+  MoveAll();
+  EXPECT_FALSE(b_.is_lost());
+  EXPECT_EQ(b_.Events() & POLLIN, 0) << "it would not be read";
+  a_.AddFarewell(InvalidArgument("the ranks disagree"));
+  EXPECT_TRUE(a_.SendFarewell());
+  (void)a_.Close();
+  pollfd found = {b_.fd(), b_.Events(), 0};
+  ASSERT_EQ(poll(&found, 1, 10'000), 1);
+  b_.NoteEvents(found.revents);
+  while (!b_.is_lost()) (void)b_.Progress();
+  EXPECT_TRUE(b_.HasWork()) << "what was expected has not come";
+  EXPECT_EQ(b_.LeaveReason(), InvalidArgument("the ranks disagree"));
+}
+
 TEST_F(ConnectionTest, WhoGivesUpInTheMiddleOfAMessageSaysWhy) {
   // More than a connection holds.
   const std::vector<uint8_t> data = Pattern(64 * kChunkBytes, 1);
@@ -153,6 +175,33 @@ TEST_F(ConnectionTest, WhatIsNoMessageEndsTheConnection) {
     ASSERT_EQ(send(other.fd(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
     (void)connection.Progress();
     EXPECT_TRUE(connection.is_lost());
+  }
+}
+
+// Headers and bytes without any sense: nothing is written but where a message is expected.
+TEST_F(ConnectionTest, NonsenseDoesNoHarm) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    int ends[2] = {};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    Socket other(ends[1]);
+    Connection connection{Socket(ends[0])};
+    std::vector<uint8_t> got(1 + random() % 5000);
+    connection.Expect(random() % 3, got.data(), got.size());
+    for (int part = 0; part < 8; ++part) {
+      const uint64_t tags[] = {0, 1, 2, 3, kLeaveTag};
+      const uint64_t sizes[] = {0, 1, got.size(), 4096, 4097, random(), ~uint64_t{0}};
+      const ChunkHeader header = {tags[random() % 5], sizes[random() % 7]};
+      std::vector<uint8_t> bytes(sizeof header + random() % 6000);
+      std::memcpy(bytes.data(), &header, sizeof header);
+      const size_t sent = random() % 4 == 0 ? random() % bytes.size() : bytes.size();
+      (void)send(other.fd(), bytes.data(), sent, MSG_DONTWAIT);
+      (void)connection.Progress();
+    }
+    other = Socket();
+    if (round % 2 == 0) connection.Forget();
+    for (int i = 0; i < 10; ++i) (void)connection.Progress();
+    (void)connection.LeaveReason();
   }
 }
 

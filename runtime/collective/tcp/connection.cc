@@ -41,7 +41,7 @@ void Connection::Forget() {
 bool Connection::SendFarewell() {
   if (!socket_.is_open() || is_lost()) return true;
   if (writer_.is_busy()) (void)writer_.Write(socket_.fd());
-  return !writer_.is_busy();
+  return !writer_.is_busy() && !socket_.HasUnsent();
 }
 
 std::optional<Status> Connection::LeaveReason() {
@@ -49,9 +49,13 @@ std::optional<Status> Connection::LeaveReason() {
   return reader_.leave_reason();
 }
 
-Socket Connection::Close() {
-  if (socket_.is_open()) (void)shutdown(socket_.fd(), SHUT_WR);
-  return std::move(socket_);
+void Connection::Close() {
+  if (!socket_.is_open()) return;
+  // A socket that is closed with something unread in it throws away what it has not sent.
+  reader_.DropAll();
+  (void)reader_.Read(socket_.fd());
+  (void)shutdown(socket_.fd(), SHUT_WR);
+  socket_ = Socket();
 }
 
 }  // namespace lockstep::collective::tcp

@@ -40,13 +40,14 @@ class Connection {
   // Nothing of the messages is touched any more. After this only a farewell is sent.
   void Forget();
   void AddFarewell(const Status& why) { writer_.AddFarewell(why); }
-  // Sends of the farewell what can be sent without waiting. True once it is through, or cannot be.
+  // Sends of the farewell what can be sent without waiting. True once the network has it, and
+  // everything before it, or cannot have it.
   bool SendFarewell();
   // Takes in what has come, after Forget(): what the peer, which is lost, has said when it left.
   std::optional<Status> LeaveReason();
 
-  // No more is sent. The caller closes it when the peer has read everything.
-  Socket Close();
+  // The kernel goes on with what the network has not delivered yet.
+  void Close();
 
  private:
   // Its messages will never be through: what the peer has said last is still to be read.

@@ -1,8 +1,10 @@
 #include "runtime/collective/tcp/socket.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -102,6 +104,11 @@ int Socket::ConnectError() const {
   int error = 0;
   socklen_t size = sizeof error;
   return getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+bool Socket::HasUnsent() const {
+  int unsent_bytes = 0;
+  return ioctl(fd_, SIOCOUTQNSD, &unsent_bytes) == 0 && unsent_bytes > 0;
 }
 
 void Socket::Prepare() const {

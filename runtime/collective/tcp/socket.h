@@ -40,6 +40,8 @@ class Socket {
   // Begins to connect: once poll() says that it can be written to, ConnectError() is 0 or an errno.
   static StatusOr<Socket> Connect(const Place& place);
   int ConnectError() const;
+  // The kernel has taken something of what was written, and not given it to the network yet.
+  bool HasUnsent() const;
 
  private:
   // As messages need it: what is small is sent at once.

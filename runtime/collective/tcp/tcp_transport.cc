@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "runtime/collective/message/connecting.h"
-#include "runtime/collective/tcp/departures.h"
 
 namespace lockstep::collective::tcp {
 namespace {
@@ -26,6 +26,7 @@ using message::Outgoing;
 constexpr std::chrono::microseconds kLookAround{200};
 // A peer that takes longer to hear why this rank leaves learns from the connection's end alone.
 constexpr std::chrono::milliseconds kLeavingTime{50};
+constexpr std::chrono::microseconds kLeavingPause{200};
 
 }  // namespace
 
@@ -39,7 +40,6 @@ TcpTransport::TcpTransport(std::shared_ptr<const Network> network, message::Team
 StatusOr<std::unique_ptr<message::Transport>> TcpTransport::Connect(
     std::shared_ptr<const Network> network, const message::Team& team,
     const std::atomic<bool>* cancelled, Deadline deadline) {
-  Departures::OfProcess().CloseOver();
   // Before the others count this rank as connected.
   Socket cancel(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!cancel.is_open()) return Unavailable("no descriptor is left: ", std::strerror(errno));
@@ -54,7 +54,6 @@ TcpTransport::~TcpTransport() { Leave(OkStatus()); }
 Outcome TcpTransport::Run(absl::Span<const Outgoing> outgoing, absl::Span<const Incoming> incoming,
                           Deadline deadline) {
   if (left_) return {Outcome::Kind::kAborted};
-  Departures::OfProcess().CloseOver();
   std::vector<Rank> peers;
   for (const Incoming& in : incoming) {
     With(in.from).Expect(in.tag, in.data, in.size_bytes);
@@ -136,12 +135,10 @@ void TcpTransport::Leave(const Status& why) {
                               [](Connection* connection) { return connection->SendFarewell(); }),
                told.end());
     if (told.empty() || deadline.Expired()) break;
-    std::vector<pollfd> awaited;
-    for (const Connection* connection : told) awaited.push_back({connection->fd(), POLLOUT, 0});
-    (void)poll(awaited.data(), awaited.size(), deadline.RemainingMillis());
+    // Nothing tells when the network has taken something.
+    std::this_thread::sleep_for(kLeavingPause);
   }
-  for (Connection& connection : connections_) Departures::OfProcess().Add(connection.Close());
-  Departures::OfProcess().CloseOver();
+  for (Connection& connection : connections_) connection.Close();
 }
 
 std::optional<Status> TcpTransport::LeaveReasonOf(Rank peer) {

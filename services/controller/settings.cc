@@ -43,10 +43,12 @@ config::Settings ControllerSettings(ControllerOptions& options) {
       RefusedPlaintext(),
       LogLevel(options.log_level),
       LogFormat(options.log_format),
-      Choice("communicator", options.communicator, {"auto", "shm", "tcp", "gloo", "mpi", "shm+gloo", "shm+mpi"},
-             "What connects the workers: shm (they map each other's memory), tcp or gloo (a "
-             "network), mpi (mpirun has started them), shm+gloo or shm+mpi (shm where they can, the "
-             "other between), or auto: shm and tcp, by what each pair of them can do."),
+      Choice(
+          "communicator", options.communicator,
+          {"auto", "shm", "tcp", "gloo", "mpi", "shm+gloo", "shm+mpi"},
+          "What connects the workers: shm (they map each other's memory), tcp or gloo (a "
+          "network), mpi (mpirun has started them), shm+gloo or shm+mpi (shm where they can, the "
+          "other between), or auto: shm and tcp, by what each pair of them can do."),
       Text("replacement_hint", options.replacement_hint,
            "What errors, `status` and `why` say of how a lost worker is replaced in this cluster; "
            "{rank} in it is the rank."),

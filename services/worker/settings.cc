@@ -130,8 +130,8 @@ config::Settings WorkerSettings(WorkerOptions& options) {
                  "The controller's public key, by which this worker knows it. Belongs to key."),
       Choice("data_plaintext", options.data_plaintext, {kLoopback, kNetwork},
              "How far tensors may go from rank to rank where nobody encrypts them and nobody asks "
-             "for keys (tcp, gloo, MPI): loopback (this host), or network (choose it only where nobody "
-             "else is)."),
+             "for keys (tcp, gloo, MPI): loopback (this host), or network (choose it only where "
+             "nobody else is)."),
       Choice("after_shutdown", options.after_shutdown, {"exit", "rejoin"},
              "What a worker does once its controller was stopped in order: exit, or look for "
              "another one, with nothing in its registers (rejoin)."),

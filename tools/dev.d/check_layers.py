@@ -27,6 +27,7 @@ WORKER_SERVICE = (
         "runtime/collective/device.h",
         "runtime/collective/shm",
         "runtime/collective/gloo",
+        "runtime/collective/tcp",
         "runtime/collective/message",
         "runtime/collective/mpi",
         "runtime/collective/two_level",
@@ -73,6 +74,7 @@ LAYERS = {
     # A backend is known to the worker and its tests alone.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
+    "runtime/collective/tcp": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},

@@ -23,9 +23,9 @@ has_ended() { [[ "$(k get "$1" --output jsonpath='{.status.succeeded}{.status.fa
 trains_outside() {
   [[ -n "${LOCKSTEP_BINARIES:-}" ]] || { skip "no client was given (LOCKSTEP_BINARIES)" && return; }
   forward
-  "$LOCKSTEP_BINARIES/tools/cli/lockstep" status >"$WORK/status" || fail "lockstep status: $(cat "$WORK/status")"
+  "$LOCKSTEP_BINARIES/tools/cli/lockstep" status --output json >"$WORK/status" || fail "lockstep status: $(cat "$WORK/status")"
   # Pods share no memory: what the ranks exchange goes through the network.
-  grep -q gloo "$WORK/status" || fail "no network backend: $(cat "$WORK/status")"
+  grep -qE '"backend": ?"tcp"' "$WORK/status" || fail "no network backend: $(cat "$WORK/status")"
   "$LOCKSTEP_BINARIES/examples/digits/digits" --quiet --epochs 5 --connect "$LOCKSTEP_ENDPOINT" --key "$LOCKSTEP_KEY" \
     --controller-key "$LOCKSTEP_CONTROLLER_KEY" >"$WORK/digits" 2>&1 ||
     fail "the client outside fails: $(cat "$WORK/digits")"

@@ -188,7 +188,7 @@ struct Ready {
   # The worker's communicator stands.
   rank @0 :Int32;
   backend @1 :Text;
-  # "shm", "gloo", "shm+gloo"
+  # "shm", "tcp", "shm+tcp"
   epoch @2 :UInt64;
   # Of the welcome that this answers.
   why @3 :Text;

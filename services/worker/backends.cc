@@ -85,9 +85,8 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members,
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
-template <typename Options>
-Options NetworkOptions(const Attempt& attempt) {
-  Options options;
+collective::message::NetworkOptions NetworkOptions(const Attempt& attempt) {
+  collective::message::NetworkOptions options;
   options.rank = attempt.membership.rank;
   options.size = attempt.membership.world_size();
   options.world = attempt.key();
@@ -104,11 +103,9 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
     return collective::mpi::Connect(options, attempt.deadline, &attempt.cancelled);
   }
   if (backend == kGloo) {
-    return collective::gloo::Connect(NetworkOptions<collective::gloo::Options>(attempt),
-                                     attempt.deadline, &attempt.cancelled);
+    return collective::gloo::Connect(NetworkOptions(attempt), attempt.deadline, &attempt.cancelled);
   }
-  return collective::tcp::Connect(NetworkOptions<collective::tcp::Options>(attempt),
-                                  attempt.deadline, &attempt.cancelled);
+  return collective::tcp::Connect(NetworkOptions(attempt), attempt.deadline, &attempt.cancelled);
 }
 
 // All ranks tell each other how `what` went. OK if it went well everywhere.

@@ -62,9 +62,8 @@ auto ShmProcesses(const shm::WaitPolicy& wait) {
 
 using ConnectRank = Network (*)(int rank, int size, const std::string& folder);
 
-template <typename Options>
-Options OnLoopback(int rank, int size, const std::string& folder) {
-  Options options;
+message::NetworkOptions OnLoopback(int rank, int size, const std::string& folder) {
+  message::NetworkOptions options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
@@ -73,11 +72,11 @@ Options OnLoopback(int rank, int size, const std::string& folder) {
 }
 
 Network ConnectGloo(int rank, int size, const std::string& folder) {
-  return gloo::Connect(OnLoopback<gloo::Options>(rank, size, folder), Patience());
+  return gloo::Connect(OnLoopback(rank, size, folder), Patience());
 }
 
 Network ConnectTcp(int rank, int size, const std::string& folder) {
-  return tcp::Connect(OnLoopback<tcp::Options>(rank, size, folder), Patience());
+  return tcp::Connect(OnLoopback(rank, size, folder), Patience());
 }
 
 void RunNetworkRank(ConnectRank connect, int rank, int size, const std::string& folder,

@@ -93,9 +93,8 @@ class GlooRanks final : public Ranks {
   std::vector<std::vector<float>> memory_;
 };
 
-template <typename Options>
-Options NetworkOptions(const RankConfig& config) {
-  Options options;
+collective::message::NetworkOptions NetworkOptions(const RankConfig& config) {
+  collective::message::NetworkOptions options;
   options.rank = config.rank;
   options.size = config.ranks;
   options.rendezvous = std::make_shared<collective::FolderRendezvous>(config.folder, config.rank);
@@ -120,10 +119,9 @@ std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
   options.wait.yield_for = std::chrono::microseconds(config.system == "lockstep" ? 200 : 20);
   auto node = collective::shm::Connect(options, Soon());
   RequireOk(node.status());
-  auto network =
-      config.system == "lockstep"
-          ? collective::tcp::Connect(NetworkOptions<collective::tcp::Options>(config), Soon())
-          : collective::gloo::Connect(NetworkOptions<collective::gloo::Options>(config), Soon());
+  auto network = config.system == "lockstep"
+                     ? collective::tcp::Connect(NetworkOptions(config), Soon())
+                     : collective::gloo::Connect(NetworkOptions(config), Soon());
   RequireOk(network.status());
   return std::make_unique<CommunicatorRanks>(
       collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);

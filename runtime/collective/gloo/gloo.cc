@@ -62,11 +62,8 @@ StatusOr<std::shared_ptr<::gloo::transport::Device>> MakeDevice(const std::strin
 }  // namespace
 
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
-    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {
-  if (options.rank < 0 || options.rank >= options.size) {
-    return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
-  }
-  if (options.rendezvous == nullptr) return InvalidArgument("the ranks have no rendezvous");
+    const message::NetworkOptions& options, Deadline deadline, const std::atomic<bool>* cancelled) {
+  LOCKSTEP_RETURN_IF_ERROR(message::CheckOptions(options));
   IgnoreBrokenPipes();
   auto network = std::make_shared<Network>();
   network->rendezvous = options.rendezvous;

@@ -28,6 +28,14 @@ Status NotConnected(Rank rank, const std::string& why) {
 
 }  // namespace
 
+Status CheckOptions(const NetworkOptions& options) {
+  if (options.rank < 0 || options.rank >= options.size) {
+    return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
+  }
+  if (options.rendezvous == nullptr) return InvalidArgument("the ranks have no rendezvous");
+  return OkStatus();
+}
+
 Status TcpAvailable() {
   for (const int family : {AF_INET, AF_INET6}) {
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -2,17 +2,33 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/rendezvous.h"
 
 namespace lockstep::collective::message {
+
+// How a rank finds the others over a network.
+struct NetworkOptions {
+  Rank rank = 0;
+  int size = 1;
+  // Tells worlds apart that meet at one rendezvous: the same on all ranks.
+  uint64_t world = 0;
+  std::shared_ptr<Rendezvous> rendezvous;
+  // An address of this host, which the others can reach, to listen at; empty: that of its name.
+  std::string address;
+};
+
+// kInvalidArgument for options that cannot be.
+Status CheckOptions(const NetworkOptions& options);
 
 // OK if this machine has TCP to work with, else kUnavailable with what is missing.
 Status TcpAvailable();

@@ -8,11 +8,8 @@
 namespace lockstep::collective::tcp {
 
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
-    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {
-  if (options.rank < 0 || options.rank >= options.size) {
-    return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
-  }
-  if (options.rendezvous == nullptr) return InvalidArgument("the ranks have no rendezvous");
+    const message::NetworkOptions& options, Deadline deadline, const std::atomic<bool>* cancelled) {
+  LOCKSTEP_RETURN_IF_ERROR(message::CheckOptions(options));
   auto network = std::make_shared<Network>();
   network->address = options.address;
   network->rendezvous = options.rendezvous;

@@ -8,27 +8,14 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
-#include <string>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/message/connecting.h"
 #include "runtime/collective/message/message_communicator.h"
-#include "runtime/collective/rendezvous.h"
 
 namespace lockstep::collective::tcp {
-
-struct Options {
-  Rank rank = 0;
-  int size = 1;
-  // Tells worlds apart that meet at one rendezvous: the same on all ranks.
-  uint64_t world = 0;
-  std::shared_ptr<Rendezvous> rendezvous;
-  // An address of this host, which the others can reach, to listen at; empty: that of its name.
-  std::string address;
-};
 
 // Connects this rank with all others. They may come later, in any order; but those that do not
 // reach each other then try once: others may have managed. `cancelled`, if given, ends the wait as
@@ -39,6 +26,7 @@ struct Options {
 //         kUnavailable        a rank cannot be reached, or cannot listen; the message names it
 //         kAborted            `cancelled`
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
-    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled = nullptr);
+    const message::NetworkOptions& options, Deadline deadline,
+    const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace lockstep::collective::tcp

@@ -45,6 +45,17 @@ enum ReduceOp {
   avg @4;
 }
 
+const mostAnswerBytes :UInt32 = 16384;
+# Tensors of at most this size come with the answer to `locate`.
+
+enum BytesWish {
+  # Whether they do.
+  never @0;
+  unlessShared @1;
+  # If the answer tells no segment: of a client that has mapped the worker's.
+  always @2;
+}
+
 struct Command {
   # One instruction to the workers. Lives only while its batch is executed; registers are what
   # outlives it.
@@ -122,6 +133,7 @@ struct Command {
       # Answered with a TensorLocation, when every command before it has completed.
       renew @32 :Bool;
       # With a ticket of its own: nothing that comes under the one before is taken in any more.
+      bytes @50 :BytesWish;
     }
 
     release :group {
@@ -261,6 +273,8 @@ struct TensorLocation {
   ticket @4 :UInt64;
   # Opens the tensor on the bulk socket (bulk.capnp). Keeps its memory alive until the register is
   # freed or replaced, or the session ends.
+  bytes @5 :Data;
+  # All of the tensor, as the commands before have left it; null if that was not asked for, or is too much.
 }
 
 struct Reply {

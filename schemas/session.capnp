@@ -140,8 +140,9 @@ struct Batch {
   # How long its first command had been in the client when it was sent, for metrics.
   copiedTo @9 :Copies;
   copiedFrom @10 :Copies;
-  # What the client has copied into and out of worker-0's memory since its last batch, for metrics; null:
-  # nothing. Only the client sees it. Bulk copies by socket do not count: the worker tells of them.
+  # What the client has copied into and out of worker-0's memory, and out of answers (TensorLocation.bytes),
+  # since its last batch, for metrics; null: nothing. Only the client sees it. Bulk copies by socket do not
+  # count: the worker tells of them.
 }
 
 struct Copies {

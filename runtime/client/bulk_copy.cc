@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds kWayPatience{2000};
 
 Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   std::lock_guard lock(mutex_);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(to));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Found found, Find(to, Use::kWrite));
+  const Location& location = found.location;
   LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, from));
   if (from.count == 0) return OkStatus();
   if (location.memory == nullptr) {
@@ -39,47 +40,63 @@ Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
 
 Status BulkCopier::Read(Buffer to, const DRef& from) {
   std::lock_guard lock(mutex_);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(from));
-  LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, to));
-  if (to.count == 0) return OkStatus();
-  if (location.memory == nullptr) {
-    return BySocket(from, location, BulkTransfer::Read(to.data, to.size_bytes()));
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Found found, Find(from, Use::kRead));
+  LOCKSTEP_RETURN_IF_ERROR(CheckMatches(found.location, to));
+  return Fill(to.data, from, found);
+}
+
+StatusOr<HostTensor> BulkCopier::Read(const DRef& from) {
+  std::lock_guard lock(mutex_);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Found found, Find(from, Use::kRead));
+  HostTensor tensor{found.location.dtype, found.location.shape, {}};
+  tensor.data.resize(found.location.size_bytes());
+  LOCKSTEP_RETURN_IF_ERROR(Fill(tensor.data.data(), from, found));
+  return tensor;
+}
+
+Status BulkCopier::Fill(void* to, const DRef& from, const Found& found) {
+  const Location& location = found.location;
+  const size_t size_bytes = location.size_bytes();
+  if (size_bytes == 0) return OkStatus();
+  const void* const bytes =
+      found.bytes.has_value() ? found.bytes->data() : static_cast<const void*>(location.memory);
+  if (bytes == nullptr) return BySocket(from, location, BulkTransfer::Read(to, size_bytes));
   const auto began = Deadline::Clock::now();
-  FastCopy(to.data, location.memory, to.size_bytes());
-  core_.NoteCopy(CopyDirection::kFromWorker, to.size_bytes(), Deadline::Clock::now() - began);
+  FastCopy(to, bytes, size_bytes);
+  core_.NoteCopy(CopyDirection::kFromWorker, size_bytes, Deadline::Clock::now() - began);
   return OkStatus();
 }
 
-StatusOr<BulkCopier::Description> BulkCopier::Describe(const DRef& ref) {
-  std::lock_guard lock(mutex_);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(ref));
-  return location.description;
-}
-
 Status BulkCopier::CheckMatches(const Location& location, ConstBuffer buffer) const {
-  const Description& there = location.description;
-  if (buffer.dtype == there.dtype &&
-      buffer.count == static_cast<size_t>(there.shape.NumElements())) {
+  if (buffer.dtype == location.dtype &&
+      buffer.count == static_cast<size_t>(location.shape.NumElements())) {
     return OkStatus();
   }
-  return InvalidArgument("register ", location.id, " holds ", there.dtype, " ", there.shape, " (",
-                         there.shape.NumElements(), " elements), the buffer has ", buffer.count,
-                         " elements of ", buffer.dtype);
+  return InvalidArgument("register ", location.id, " holds ", location.dtype, " ", location.shape,
+                         " (", location.shape.NumElements(), " elements), the buffer has ",
+                         buffer.count, " elements of ", buffer.dtype);
 }
 
-StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
-  LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(ref, "the register"));
-  const RegisterId id = ref.id();
+const BulkCopier::Location* BulkCopier::FindKnown(RegisterId id, Use use) {
   const auto known = locations_.find(id.index);
+  if (known == locations_.end() || known->second.id != id) return nullptr;
+  const Location& location = known->second;
+  // Asked for anew, it comes with the answer, instead of with another one.
+  const bool comes_with_answer = use == Use::kRead && location.memory == nullptr &&
+                                 location.size_bytes() <= wire::MOST_ANSWER_BYTES;
   // In one generation a register keeps its memory for life, so a known place stays true; but
   // commands that were issued and not yet executed may still use what is there.
+  const bool is_good = !comes_with_answer && core_.WorkerZeroIsIdle(location.generation);
+  return is_good && !NoticeReplacement() ? &location : nullptr;
+}
+
+StatusOr<BulkCopier::Found> BulkCopier::Find(const DRef& ref, Use use) {
+  LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(ref, "the register"));
+  const RegisterId id = ref.id();
   const bool renew = unfinished_.count(id.Packed()) > 0;
-  if (!renew && known != locations_.end() && known->second.id == id &&
-      core_.WorkerZeroIsIdle(known->second.generation) && !NoticeReplacement()) {
-    return known->second;
-  }
-  Location location;
+  if (const Location* const known = renew ? nullptr : FindKnown(id, use)) return Found{*known};
+  Found found;
+  Location& location = found.location;
   location.id = id;
   // Before it asks: a reset that comes meanwhile makes the answer out of date.
   location.generation = core_.generation();
@@ -89,27 +106,48 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
                               auto locate = command.initLocate();
                               locate.setRegister(id.Packed());
                               locate.setRenew(renew);
+                              locate.setBytes(WishFor(use));
                             }));
   // Before its memory is mapped: what is known of another worker-0 may have the same names.
   NoticeReplacement();
   const size_t segments_before = segments_.size();
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
-      body, [&](wire::TensorLocation::Reader reader) -> Status {
-        LOCKSTEP_ASSIGN_OR_RETURN(location.description.dtype, control::FromWire(reader.getDtype()));
-        LOCKSTEP_ASSIGN_OR_RETURN(
-            location.description.shape,
-            control::ReadShape(reader.getShape(), SizeOf(location.description.dtype)));
-        location.ticket = reader.getTicket();
-        location.memory =
-            Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
-        return OkStatus();
-      }));
+      body, [&](wire::TensorLocation::Reader reader) { return ReadAnswer(reader, &found); }));
   // Worker-0 keeps a lost client's tensors if it sees that the client maps them. Had this session
   // been lost before it could, others would have the memory now; then it does not answer again.
-  if (location.memory != nullptr && segments_.size() > segments_before) return Locate(ref);
+  if (location.memory != nullptr && segments_.size() > segments_before) {
+    if (!found.bytes.has_value()) return Find(ref, use);
+    return found;  // nothing is copied there yet: who does so asks again
+  }
   locations_[id.index] = location;
   unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
-  return location;
+  return found;
+}
+
+wire::BytesWish BulkCopier::WishFor(Use use) const {
+  if (use == Use::kWrite) return wire::BytesWish::NEVER;
+  const bool has_mapped = std::any_of(segments_.begin(), segments_.end(), [](const auto& segment) {
+    return segment.second != nullptr;
+  });
+  return has_mapped ? wire::BytesWish::UNLESS_SHARED : wire::BytesWish::ALWAYS;
+}
+
+Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Found* found) {
+  Location& location = found->location;
+  LOCKSTEP_ASSIGN_OR_RETURN(location.dtype, control::FromWire(reader.getDtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(location.shape,
+                            control::ReadShape(reader.getShape(), SizeOf(location.dtype)));
+  location.ticket = reader.getTicket();
+  location.memory =
+      Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
+  if (!reader.hasBytes()) return OkStatus();
+  const capnp::Data::Reader bytes = reader.getBytes();
+  if (bytes.size() != location.size_bytes()) {
+    return Internal("worker-0 answers with ", bytes.size(), " bytes of a tensor ", location.dtype,
+                    " ", location.shape);
+  }
+  found->bytes.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  return OkStatus();
 }
 
 bool BulkCopier::NoticeReplacement() {
@@ -177,7 +215,8 @@ Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer tra
     bulk_channel_.reset();
     unfinished_.insert(location.id.Packed());
     LOCKSTEP_RETURN_IF_ERROR(over.status());
-    LOCKSTEP_ASSIGN_OR_RETURN(location, Locate(ref));
+    LOCKSTEP_ASSIGN_OR_RETURN(Found found, Find(ref, Use::kWrite));
+    location = std::move(found.location);
   }
 }
 

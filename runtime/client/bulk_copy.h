@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,13 +22,16 @@
 #include "runtime/client/session_core.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/key.h"
+#include "runtime/control/value.h"
 #include "runtime/control/zmq/zmq_context.h"
+#include "schemas/control.capnp.h"
 
 namespace lockstep::client {
 
 // Where this process can map worker-0's arena, a copy is one memory copy into or out of the
 // register itself; and as long as no command was issued since the last answer, it needs no message
-// either. Elsewhere the bytes travel over the bulk socket (bulk_transfer.h).
+// either. Elsewhere the bytes travel over the bulk socket (bulk_transfer.h), but for those of small
+// tensors that are read, which come with the answer to where they are: one round trip, like a sync.
 //
 // Threads: safe; copies of one session take turns.
 class BulkCopier {
@@ -46,12 +50,7 @@ class BulkCopier {
   // `from.count` elements of `from.dtype` match the register's.
   Status Write(const DRef& to, ConstBuffer from);
   Status Read(Buffer to, const DRef& from);
-
-  struct Description {
-    DType dtype = DType::kUInt8;
-    Shape shape;
-  };
-  StatusOr<Description> Describe(const DRef& ref);
+  StatusOr<HostTensor> Read(const DRef& from);
 
   // Runs `store`, which gives the register another value: no copy is under way meanwhile, and none
   // takes the register to be where it was.
@@ -70,20 +69,30 @@ class BulkCopier {
 
  private:
   struct Location {
-    Description description;
+    DType dtype = DType::kUInt8;
+    Shape shape;
     std::byte* memory = nullptr;  // null: only the bulk socket reaches it
     uint64_t ticket = 0;
     RegisterId id;
     // In which it was asked for: a failure may free a register, so a reset ends what is known.
     Generation generation;
 
-    size_t size_bytes() const {
-      return static_cast<size_t>(description.shape.NumElements()) * SizeOf(description.dtype);
-    }
+    size_t size_bytes() const { return static_cast<size_t>(shape.NumElements()) * SizeOf(dtype); }
   };
+  struct Found {
+    Location location;
+    std::optional<std::string> bytes = {};  // all of the tensor's, if the answer has brought them
+  };
+  enum class Use { kWrite, kRead };
 
   // Waits for the commands before, unless it is known that there are none.
-  StatusOr<Location> Locate(const DRef& ref);
+  StatusOr<Found> Find(const DRef& ref, Use use);
+  // What Find() knows without asking; null: it has to ask.
+  const Location* FindKnown(RegisterId id, Use use);
+  wire::BytesWish WishFor(Use use) const;
+  Status ReadAnswer(wire::TensorLocation::Reader reader, Found* found);
+  // Copies what was found; `to` is as large.
+  Status Fill(void* to, const DRef& from, const Found& found);
   std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
   // Over the bulk socket; over another connection to it when nothing is answered on this one.

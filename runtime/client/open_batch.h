@@ -54,7 +54,7 @@ class OpenBatch {
   // commands stay here, for a thread that sends them a moment later.
   Status SendIfDue(bool* waits);
 
-  // What was copied through shared memory; the controller is told with the next batch.
+  // What the client has copied itself; the controller is told with the next batch.
   void AddCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
 
  private:

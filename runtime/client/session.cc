@@ -188,7 +188,7 @@ Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
 
 StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  return parts_->tensors->CopyFromWorker0(from);
+  return parts_->bulk->Read(from);
 }
 
 // --- Collectives -------------------------------------------------------------------------------

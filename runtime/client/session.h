@@ -168,7 +168,8 @@ class Session {
   // The same into a new tensor that exists on worker-0 only.
   StatusOr<DRef> CopyToWorker0(const Shape& shape, ConstBuffer from);
   StatusOr<DRef> CopyToWorker0(const HostTensor& from);
-  // Copies worker-0's tensor to the client; waits for the commands before it.
+  // Copies worker-0's tensor to the client; waits for the commands before it. Where no memory is
+  // shared, too, a tensor of at most 16 KiB takes one round trip, like a Sync.
   Status CopyFromWorker0(Buffer to, const DRef& from);
   StatusOr<HostTensor> CopyFromWorker0(const DRef& from);
 

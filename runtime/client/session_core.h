@@ -259,7 +259,7 @@ class SessionCore {
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 
-  // What was copied through shared memory; the controller is told with the next batch.
+  // What the client has copied itself; the controller is told with the next batch.
   void NoteCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
 
   // What the session's callers do, and what they wait for, is recorded here for a timeline.

@@ -37,15 +37,6 @@ StatusOr<DRef> WholeTensors::CopyToWorker0(const HostTensor& from) {
                        {from.data.data(), from.data.size() / SizeOf(from.dtype), from.dtype});
 }
 
-StatusOr<HostTensor> WholeTensors::CopyFromWorker0(const DRef& from) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const BulkCopier::Description description, bulk_.Describe(from));
-  HostTensor tensor{description.dtype, description.shape, {}};
-  const auto count = static_cast<size_t>(tensor.shape.NumElements());
-  tensor.data.resize(count * SizeOf(tensor.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(bulk_.Read({tensor.data.data(), count, tensor.dtype}, from));
-  return tensor;
-}
-
 StatusOr<DRef> WholeTensors::Place(const HostTensor& tensor, const plan::Layout& layout,
                                    MovedFor use) {
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core_, layout, tensor.shape, tensor.dtype));
@@ -76,7 +67,7 @@ StatusOr<HostTensor> WholeTensors::Collect(const DRef& ref) {
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout layout, KnownLayout(core_, ref));
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout whole, OnWorker0(layout.shape(), layout.dtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef gathered, IssueReshard(core_, ref, whole));
-  return CopyFromWorker0(gathered);
+  return bulk_.Read(gathered);
 }
 
 }  // namespace lockstep::client

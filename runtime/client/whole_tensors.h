@@ -25,7 +25,6 @@ class WholeTensors {
   Status CopyToWorker0(const DRef& to, ConstBuffer from);
   StatusOr<DRef> CopyToWorker0(const Shape& shape, ConstBuffer from);
   StatusOr<DRef> CopyToWorker0(const HostTensor& from);
-  StatusOr<HostTensor> CopyFromWorker0(const DRef& from);
 
   StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout, MovedFor use);
   StatusOr<DRef> Place(const HostTensor& tensor, fragment::Split split);

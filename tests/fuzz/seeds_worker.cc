@@ -202,6 +202,7 @@ void AddBatchSeeds(SeedFolder& folder) {
     auto locate = command.initLocate();
     locate.setRegister(Register(kTensor + 2));
     locate.setRenew(true);
+    locate.setBytes(wire::BytesWish::ALWAYS);
   });
   all += AddCommand(folder, "release", [](Command command) {
     auto registers = command.initRelease().initRegisters(2);

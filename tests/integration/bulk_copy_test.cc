@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <set>
 #include <string>
@@ -71,8 +72,9 @@ INSTANTIATE_TEST_SUITE_P(Clusters, BulkCopyTest,
 TEST_P(BulkCopyTest, EverySizeArrivesWhole) {
   constexpr size_t kMiB = size_t{1} << 20;
   uint8_t seed = 0;
-  for (size_t size :
-       {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB, 6 * kMiB + 12345}) {
+  // What comes with an answer has at most 16 KiB.
+  for (size_t size : {size_t{0}, size_t{1}, size_t{7}, size_t{4095}, size_t{16384}, size_t{16385},
+                      kMiB - 1, kMiB, kMiB + 1, 3 * kMiB, 6 * kMiB + 12345}) {
     const std::vector<uint8_t> sent = Pattern(size, ++seed);
     const auto ref =
         session_->CopyToWorker0({static_cast<int64_t>(size)}, ViewOf(sent.data(), size));
@@ -97,6 +99,33 @@ TEST_P(BulkCopyTest, CommandsSeeWhatWasCopied) {
   const auto back = session_->CopyFromWorker0(*cast);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back->Elements<int32_t>(), std::vector<int32_t>(100'001, 2));
+}
+
+// A small tensor comes with the answer of worker-0, which has executed by then what came before.
+TEST_P(BulkCopyTest, SmallTensorsAreReadAfterTheCommandsBefore) {
+  const auto cast = session_->GetFunction("lockstep.cast");
+  for (int32_t value = 0; value < 50; ++value) {
+    const auto ref = session_->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{value, -value}}));
+    ASSERT_TRUE(ref.ok()) << ref.status();
+    const auto real = session_->Call(*cast, *ref, DType::kFloat64);
+    std::array<double, 2> read = {0.5, 0.5};
+    ASSERT_EQ(session_->CopyFromWorker0(ViewOf(read.data(), read.size()), *real), OkStatus());
+    EXPECT_EQ(read, (std::array<double, 2>{value * 1.0, value * -1.0}));
+    const auto whole = session_->Call(*cast, *real, DType::kInt32);
+    const auto tensor = session_->CopyFromWorker0(*whole);
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_EQ(*tensor, HostTensor::Of<int32_t>({2}, {{value, -value}}));
+  }
+}
+
+TEST_P(BulkCopyTest, ASmallTensorThatDoesNotFitLeavesTheSessionWell) {
+  const auto ref = session_->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{1, 2}}));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  std::array<float, 2> read = {8, 8};
+  EXPECT_EQ(session_->CopyFromWorker0(ViewOf(read.data(), read.size()), *ref).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(read, (std::array<float, 2>{8, 8}));
+  EXPECT_OK(session_->SyncAll());
 }
 
 TEST_P(BulkCopyTest, RegisterThatWasSetAnewIsCopiedAnew) {

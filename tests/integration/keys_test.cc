@@ -108,14 +108,16 @@ class KeysTest : public ::testing::Test {
     return Session::Connect(options);
   }
   static Status Work(Session& session) {
-    const std::vector<float> ones(1000, 1.0f);
+    constexpr int64_t kElements = 5000;  // too many to be read with an answer
+    const std::vector<float> ones(kElements, 1.0f);
     LOCKSTEP_ASSIGN_OR_RETURN(const DRef tensor,
-                              session.CopyToWorker0(HostTensor::Of<float>({1000}, ones)));
+                              session.CopyToWorker0(HostTensor::Of<float>({kElements}, ones)));
     LOCKSTEP_ASSIGN_OR_RETURN(const DRef everywhere, session.Broadcast(tensor, 0));
     LOCKSTEP_ASSIGN_OR_RETURN(const DRef sum, session.AllReduce(everywhere, Reduction::kSum));
     LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor result, session.CopyFromWorker0(sum));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<float> elements, result.Elements<float>());
-    if (elements == std::vector<float>(1000, static_cast<float>(kKeysWorkers))) return OkStatus();
+    if (elements == std::vector<float>(kElements, static_cast<float>(kKeysWorkers)))
+      return OkStatus();
     return Internal("wrong sum");
   }
   template <typename Condition>

@@ -77,6 +77,9 @@ std::set<std::string> NamesIn(const TraceProcess& process) {
 class TraceTest : public ServicesFixture {
  protected:
   static constexpr int kWorkers = 3;
+  // Of what Ones() makes: too many to be read with an answer.
+  static constexpr int64_t kElements = 5000;
+  static constexpr uint64_t kBytes = kElements * sizeof(float);
 
   void SetUp() override {
     ServicesFixture::SetUp();
@@ -117,7 +120,7 @@ class TraceTest : public ServicesFixture {
     return Get(session.CallWith(Get(session.GetFunction(name)), arguments));
   }
   static DRef Ones(Session& session) {
-    const Shape shape{1000};
+    const Shape shape{kElements};
     return Call(
         session, "lockstep.full",
         {client::Argument(shape), client::Argument(1.0), client::Argument(DType::kFloat32)});
@@ -152,7 +155,7 @@ TEST_F(TraceTest, EverybodyIsInIt) {
     const std::vector<Event> sums = Named(process, "allreduce");
     ASSERT_EQ(sums.size(), 1u);
     EXPECT_EQ(sums[0].kind, Kind::kCollective);
-    EXPECT_EQ(sums[0].bytes, 4000u);
+    EXPECT_EQ(sums[0].bytes, kBytes);
     EXPECT_STREQ(sums[0].backend, "shm");
     EXPECT_EQ(sums[0].ranks, kWorkers);
     EXPECT_EQ(sums[0].code, 0);
@@ -161,7 +164,7 @@ TEST_F(TraceTest, EverybodyIsInIt) {
   }
   const std::vector<Event> reads = Named(RankOf(trace, 0), "bulk read");
   ASSERT_EQ(reads.size(), 1u);
-  EXPECT_EQ(reads[0].bytes, 4000u);
+  EXPECT_EQ(reads[0].bytes, kBytes);
   EXPECT_THAT(NamesIn(trace.processes[0]), Contains("send batch"));
   EXPECT_THAT(NamesIn(trace.processes[0]), Contains("wait for an answer"));
   EXPECT_THAT(NamesIn(trace.processes[0]), Contains("copy by socket"));
@@ -248,7 +251,7 @@ TEST_F(TraceTest, ThePartsOfAPlanLieInsideItsExecution) {
   Session session = Open();
   const plan::Mesh mesh = *plan::Mesh::Line({0, 1});
   const auto layout_of = [&](plan::Placement placement) {
-    return *plan::Layout::Make({1000}, DType::kFloat32, mesh, {placement});
+    return *plan::Layout::Make({kElements}, DType::kFloat32, mesh, {placement});
   };
   plan::ProgramBuilder program;
   const plan::ValueId sums =

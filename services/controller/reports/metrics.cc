@@ -174,7 +174,8 @@ void Metrics::TellCounts(metrics::Families& families) const {
   };
   each([&](const CopyCounts& copies, auto labels) {
     families.Counter("lockstep_client_copies_total",
-                     "Copies between clients and worker-0 through shared memory.",
+                     "Copies between clients and worker-0 that clients made: through shared "
+                     "memory, or of what came with an answer.",
                      Value(copies.operations), std::move(labels));
   });
   each([&](const CopyCounts& copies, auto labels) {

@@ -393,11 +393,17 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
   if (locate.getRenew()) session.WithdrawTicket(id);
   const uint64_t ticket = session.Publish(id, *tensor);
   bulk_.Synchronise();
+  // Only whom we can watch is let at the memory: should we lose such a client, the tensor is
+  // kept until it has ended. Others copy by socket.
+  const bool is_shared = arena_.Contains(tensor->data()) && session.client_process() != nullptr;
+  const wire::BytesWish wish = locate.getBytes();
+  const bool brings_bytes =
+      tensor->size_bytes() <= wire::MOST_ANSWER_BYTES &&
+      (wish == wire::BytesWish::ALWAYS || (wish == wire::BytesWish::UNLESS_SHARED && !is_shared));
+  Status status;
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
-        // Only whom we can watch is let at the memory: should we lose such a client, the tensor is
-        // kept until it has ended. Others copy by socket.
-        if (arena_.Contains(tensor->data()) && session.client_process() != nullptr) {
+        if (is_shared) {
           location.setSegment(arena_.name());
           location.setOffset(arena_.OffsetOf(tensor->data()));
         }
@@ -405,7 +411,13 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
         control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
                            tensor->shape());
         location.setTicket(ticket);
+        if (!brings_bytes) return;
+        auto bytes = location.initBytes(static_cast<unsigned>(tensor->size_bytes()));
+        status =
+            call_context_.Of(tensor->device())->ToHost(bytes.begin(), tensor->data(), bytes.size());
       });
+  LOCKSTEP_RETURN_IF_ERROR(status);
+  if (brings_bytes) LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
   Reply(body);
   return OkStatus();
 }

@@ -19,18 +19,15 @@ namespace {
 class BulkCopyTest : public testing::Test {
  protected:
   static constexpr int kElements = 4;
+  static constexpr std::array<float, kElements> kValues = {1, 2, 3, 4};
+  static constexpr std::array<float, kElements> kOthers = {5, 6, 7, 8};
 
   void SetUp() override {
     const std::string name = std::string(SharedSegment::kNamePrefix) + "copies-" + RandomHex(8);
     auto segment = SharedSegment::Create(name, 4096);
     ASSERT_TRUE(segment.ok()) << segment.status();
     segment_ = *std::move(segment);
-    controller_.locate = [name](wire::TensorLocation::Builder location) {
-      location.setSegment(name);
-      location.setDtype(wire::DType::FLOAT32);
-      location.initShape(1).set(0, kElements);
-      return OkStatus();
-    };
+    BringNoBytes();
     core_ = controller_.Open();
     MakeCopier(/*map_memory=*/true);
     auto made = core_->IssueNaming([](wire::Command::Builder command, RegisterId result) {
@@ -46,6 +43,26 @@ class BulkCopyTest : public testing::Test {
     copier_ = std::make_unique<BulkCopier>(*core_, control::ZmqContext::Create(),
                                            control::NewKeyPair(), map_memory, "inproc://nowhere");
   }
+  void BringNoBytes() {
+    controller_.locate = [this](wire::TensorLocation::Builder location) {
+      Describe(location);
+      return OkStatus();
+    };
+  }
+  // Worker-0 answers with so many bytes of them.
+  void BringBytes(const std::array<float, kElements>& values, size_t size_bytes = sizeof(values)) {
+    controller_.locate = [this, values, size_bytes](wire::TensorLocation::Builder location) {
+      Describe(location);
+      std::memcpy(location.initBytes(static_cast<unsigned>(size_bytes)).begin(), values.data(),
+                  size_bytes);
+      return OkStatus();
+    };
+  }
+  void Describe(wire::TensorLocation::Builder location) const {
+    location.setSegment(segment_->name());
+    location.setDtype(wire::DType::FLOAT32);
+    location.initShape(1).set(0, kElements);
+  }
   Status Read() { return copier_->Read({into_.data(), into_.size(), DType::kFloat32}, tensor_); }
   Status Sync() {
     return core_->Ask(-1, [](wire::Command::Builder command) { command.setSync(); }).status();
@@ -60,10 +77,9 @@ class BulkCopyTest : public testing::Test {
 };
 
 TEST_F(BulkCopyTest, WhereATensorIsIsAskedForOnce) {
-  const std::array<float, kElements> values = {1, 2, 3, 4};
-  std::memcpy(segment_->data(), values.data(), sizeof values);
+  std::memcpy(segment_->data(), kValues.data(), sizeof kValues);
   ASSERT_EQ(Read(), OkStatus());
-  EXPECT_EQ(into_, values);
+  EXPECT_EQ(into_, kValues);
   const int asked = controller_.locates;
   ASSERT_EQ(Read(), OkStatus());
   EXPECT_EQ(controller_.locates, asked);
@@ -87,7 +103,63 @@ TEST_F(BulkCopyTest, WhereATensorIsIsAskedForAgainAfterAReset) {
   const int asked = controller_.locates;
   EXPECT_EQ(Read().code(), StatusCode::kNotFound);
   EXPECT_EQ(controller_.locates, asked + 1);
-  EXPECT_EQ(copier_->Describe(tensor_).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(copier_->Read(tensor_).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(BulkCopyTest, WhatComesWithTheFirstAnswerIsNotAskedForAgain) {
+  BringBytes(kValues);
+  ASSERT_EQ(Read(), OkStatus());
+  EXPECT_EQ(into_, kValues);
+  EXPECT_EQ(controller_.locates, 1);
+  EXPECT_EQ(controller_.bytes_wish, wire::BytesWish::ALWAYS);
+}
+
+// Worker-0 sees by then that the client maps its memory.
+TEST_F(BulkCopyTest, MemoryThatWasMappedForAFirstAnswerIsReadFromTheSecondOn) {
+  BringBytes(kValues);
+  ASSERT_EQ(Read(), OkStatus());
+  std::memcpy(segment_->data(), kOthers.data(), sizeof kOthers);
+  BringNoBytes();
+  ASSERT_EQ(Read(), OkStatus());
+  EXPECT_EQ(into_, kOthers);
+  EXPECT_EQ(controller_.bytes_wish, wire::BytesWish::UNLESS_SHARED);
+  const int asked = controller_.locates;
+  ASSERT_EQ(Read(), OkStatus());
+  EXPECT_EQ(controller_.locates, asked);
+}
+
+TEST_F(BulkCopyTest, SmallTensorsComeWithTheAnswerWhereNoMemoryIsShared) {
+  MakeCopier(/*map_memory=*/false);
+  for (const auto& values : {kValues, kOthers}) {
+    BringBytes(values);
+    const int asked = controller_.locates;
+    ASSERT_EQ(Read(), OkStatus());
+    EXPECT_EQ(into_, values);
+    EXPECT_EQ(controller_.locates, asked + 1);
+    EXPECT_EQ(controller_.bytes_wish, wire::BytesWish::ALWAYS);
+  }
+  const StatusOr<HostTensor> tensor = copier_->Read(tensor_);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->shape, Shape({kElements}));
+  EXPECT_EQ(*tensor->Elements<float>(), std::vector<float>(kOthers.begin(), kOthers.end()));
+}
+
+TEST_F(BulkCopyTest, NoBytesAreAskedForToWriteToATensor) {
+  ASSERT_EQ(copier_->Write(tensor_, ViewOf(kValues.data(), kValues.size())), OkStatus());
+  EXPECT_EQ(controller_.bytes_wish, wire::BytesWish::NEVER);
+}
+
+TEST_F(BulkCopyTest, AnAnswerWithOtherBytesThanTheTensorHasIsNotRead) {
+  BringBytes(kValues, sizeof kValues - 1);
+  EXPECT_EQ(Read().code(), StatusCode::kInternal);
+}
+
+TEST_F(BulkCopyTest, ABufferThatDoesNotFitWhatComesIsNotWrittenTo) {
+  BringBytes(kValues);
+  std::array<float, 2> small = {8, 8};
+  const Status status = copier_->Read(ViewOf(small.data(), small.size()), tensor_);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(small, (std::array<float, 2>{8, 8}));
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ class FakeController {
   std::vector<wire::Binding::Which> bindings;
   std::vector<uint32_t> resets;
   int locates = 0;
+  wire::BytesWish bytes_wish{};  // of the last that asked where a register is
 
  private:
   void Take(const control::Message& message) {
@@ -127,6 +128,7 @@ class FakeController {
                       .Next([&](wire::Command::Reader command) {
                         taken.commands.push_back(command.which());
                         is_located = command.isLocate();
+                        if (is_located) bytes_wish = command.getLocate().getBytes();
                         if (command.isBind()) {
                           bindings.push_back(command.getBind().getBinding().which());
                         }

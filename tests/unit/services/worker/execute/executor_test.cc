@@ -118,6 +118,41 @@ TEST_F(ExecutorTest, ClientThatCannotBeWatchedCopiesBySocket) {
   }
 }
 
+TEST_F(ExecutorTest, SmallTensorsComeWithTheAnswerIfTheClientWishes) {
+  OpenSession();
+  Run([](auto command) {
+    auto store = command.initStore();
+    store.setRegister(kTensor.Packed());
+    control::WriteHostTensor(store.initValue().initTensor(),
+                             HostTensor::Of<uint8_t>({2}, {{7, 9}}));
+  });
+  Locate(wire::BytesWish::ALWAYS);
+  EXPECT_EQ(LocatedBytes(), "\x07\x09");
+  EXPECT_EQ(Segment(), arena_->name());
+  Locate(wire::BytesWish::NEVER);
+  EXPECT_EQ(LocatedBytes(), std::nullopt);
+  Locate(wire::BytesWish::UNLESS_SHARED);
+  EXPECT_EQ(LocatedBytes(), std::nullopt) << "the client copies from the memory itself";
+}
+
+TEST_F(ExecutorTest, SmallTensorsThatAreNotSharedComeWithTheAnswer) {
+  OpenSession(/*pid=*/0);  // cannot be watched
+  MakeTensor();
+  Locate(wire::BytesWish::UNLESS_SHARED);
+  EXPECT_EQ(Segment(), "");
+  EXPECT_EQ(LocatedBytes().value_or("").size(), 1000u);
+}
+
+TEST_F(ExecutorTest, WhatComesWithAnAnswerIsBounded) {
+  OpenSession();
+  MakeTensor(wire::MOST_ANSWER_BYTES);
+  Locate(wire::BytesWish::ALWAYS);
+  EXPECT_EQ(LocatedBytes().value_or("").size(), size_t{wire::MOST_ANSWER_BYTES});
+  MakeTensor(wire::MOST_ANSWER_BYTES + 1);
+  Locate(wire::BytesWish::ALWAYS);
+  EXPECT_EQ(LocatedBytes(), std::nullopt);
+}
+
 // It would be executed by one rank, and the ranks would not keep the same communicators any more.
 TEST_F(ExecutorTest, CollectiveForOneRankIsRefusedByAll) {
   OpenSession();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -78,11 +79,11 @@ class ExecutorTest : public testing::Test {
     Run([&](auto command) { command.initCloseSession().setClientLost(client_lost); },
         /*of_controller=*/true);
   }
-  void MakeTensor() {
-    Run([](auto command) {
+  void MakeTensor(int64_t size_bytes = 1000) {
+    Run([size_bytes](auto command) {
       auto empty = command.initEmpty();
       empty.setDtype(wire::DType::UINT8);
-      empty.initShape(1).set(0, 1000);
+      empty.initShape(1).set(0, size_bytes);
       empty.setResult(kTensor.Packed());
     });
   }
@@ -118,17 +119,37 @@ class ExecutorTest : public testing::Test {
   // Where the last answer says the tensor is.
   std::string Segment() {
     std::string segment;
-    EXPECT_TRUE(control::DecodeMessage<wire::TensorLocation>(
-                    channel_.sent().back().at(1),
-                    [&](wire::TensorLocation::Reader location) {
-                      segment = control::ToString(location.getSegment());
-                      return OkStatus();
-                    })
-                    .ok());
+    ReadLocation([&](wire::TensorLocation::Reader location) {
+      segment = control::ToString(location.getSegment());
+    });
     return segment;
   }
-  void Locate() {
-    Run([](auto command) { command.initLocate().setRegister(kTensor.Packed()); });
+  // What it has brought of the tensor.
+  std::optional<std::string> LocatedBytes() {
+    std::optional<std::string> located;
+    ReadLocation([&](wire::TensorLocation::Reader location) {
+      if (!location.hasBytes()) return;
+      const auto bytes = location.getBytes();
+      located.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+    });
+    return located;
+  }
+  void Locate(wire::BytesWish wish = wire::BytesWish::NEVER) {
+    Run([wish](auto command) {
+      auto locate = command.initLocate();
+      locate.setRegister(kTensor.Packed());
+      locate.setBytes(wish);
+    });
+  }
+  template <typename Read>
+  void ReadLocation(Read read) {
+    EXPECT_TRUE(
+        control::DecodeMessage<wire::TensorLocation>(channel_.sent().back().at(1),
+                                                     [&](wire::TensorLocation::Reader location) {
+                                                       read(location);
+                                                       return OkStatus();
+                                                     })
+            .ok());
   }
 
   const WorkerOptions options_{};

@@ -30,8 +30,9 @@ constexpr char kScale[] = "scale";
 constexpr char kGpu[] = "gpu";
 constexpr char kFragments[] = "fragments";
 
-constexpr std::array<Row, 16> kRows = {{
+constexpr std::array<Row, 17> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
+    {"answers", "a value or a small tensor after each call, beside a sync", MeasureAnswers},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
     {"keys", "the same over TCP with keys, and without", MeasureKeys},

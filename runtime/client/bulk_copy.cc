@@ -32,9 +32,8 @@ Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   if (location.memory == nullptr) {
     return BySocket(to, location, BulkTransfer::Write(from.data, from.size_bytes()));
   }
-  const auto began = Deadline::Clock::now();
   FastCopy(location.memory, from.data, from.size_bytes());
-  core_.NoteCopy(CopyDirection::kToWorker, from.size_bytes(), Deadline::Clock::now() - began);
+  core_.NoteCopy(CopyDirection::kToWorker, from.size_bytes(), Deadline::Clock::now() - found.at);
   return OkStatus();
 }
 
@@ -59,11 +58,10 @@ Status BulkCopier::Fill(void* to, const DRef& from, const Found& found) {
   const size_t size_bytes = location.size_bytes();
   if (size_bytes == 0) return OkStatus();
   const void* const bytes =
-      found.bytes.has_value() ? found.bytes->data() : static_cast<const void*>(location.memory);
+      found.bytes != nullptr ? found.bytes->data() : static_cast<const void*>(location.memory);
   if (bytes == nullptr) return BySocket(from, location, BulkTransfer::Read(to, size_bytes));
-  const auto began = Deadline::Clock::now();
   FastCopy(to, bytes, size_bytes);
-  core_.NoteCopy(CopyDirection::kFromWorker, size_bytes, Deadline::Clock::now() - began);
+  core_.NoteCopy(CopyDirection::kFromWorker, size_bytes, Deadline::Clock::now() - found.at);
   return OkStatus();
 }
 
@@ -77,29 +75,45 @@ Status BulkCopier::CheckMatches(const Location& location, ConstBuffer buffer) co
                          buffer.count, " elements of ", buffer.dtype);
 }
 
-const BulkCopier::Location* BulkCopier::FindKnown(RegisterId id, Use use) {
+const BulkCopier::Location* BulkCopier::FindKnown(RegisterId id, Use use,
+                                                  Deadline::Clock::time_point now) {
   const auto known = locations_.find(id.index);
   if (known == locations_.end() || known->second.id != id) return nullptr;
   const Location& location = known->second;
   // Asked for anew, it comes with the answer, instead of with another one.
   const bool comes_with_answer = use == Use::kRead && location.memory == nullptr &&
                                  location.size_bytes() <= wire::MOST_ANSWER_BYTES;
+  if (comes_with_answer || unfinished_.count(id.Packed()) > 0) return nullptr;
   // In one generation a register keeps its memory for life, so a known place stays true; but
   // commands that were issued and not yet executed may still use what is there.
-  const bool is_good = !comes_with_answer && core_.WorkerZeroIsIdle(location.generation);
-  return is_good && !NoticeReplacement() ? &location : nullptr;
+  const auto idle = core_.FindIdleWorkerZero(location.generation, now);
+  return idle.has_value() && !NoticeReplacement(*idle) ? &location : nullptr;
 }
 
 StatusOr<BulkCopier::Found> BulkCopier::Find(const DRef& ref, Use use) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(ref, "the register"));
   const RegisterId id = ref.id();
+  const auto now = Deadline::Clock::now();
+  if (const Location* const known = FindKnown(id, use, now)) return Found{*known, now};
   const bool renew = unfinished_.count(id.Packed()) > 0;
-  if (const Location* const known = renew ? nullptr : FindKnown(id, use)) return Found{*known};
-  Found found;
-  Location& location = found.location;
-  location.id = id;
+  LOCKSTEP_ASSIGN_OR_RETURN(answer_, Ask(id, use, renew));
+  const std::string* const bytes = answer_.bytes.has_value() ? &*answer_.bytes : nullptr;
+  // Worker-0 keeps a lost client's tensors if it sees that the client maps them. Had this session
+  // been lost before it could, others would have the memory now; then it does not answer again.
+  // Only the next copy has to ask, where this one has its bytes.
+  if (answer_.is_newly_mapped && bytes == nullptr) return Find(ref, use);
+  if (!answer_.is_newly_mapped) {
+    locations_[id.index] = answer_.location;
+    unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
+  }
+  return Found{answer_.location, Deadline::Clock::now(), bytes};
+}
+
+StatusOr<BulkCopier::Answer> BulkCopier::Ask(RegisterId id, Use use, bool renew) {
+  Answer answer;
+  answer.location.id = id;
   // Before it asks: a reset that comes meanwhile makes the answer out of date.
-  location.generation = core_.generation();
+  answer.location.generation = core_.generation();
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core_.Ask(0, [&](wire::Command::Builder command) {
                               command.setOnlyRank(0);
@@ -109,19 +123,12 @@ StatusOr<BulkCopier::Found> BulkCopier::Find(const DRef& ref, Use use) {
                               locate.setBytes(WishFor(use));
                             }));
   // Before its memory is mapped: what is known of another worker-0 may have the same names.
-  NoticeReplacement();
+  NoticeReplacement(core_.IdentifyWorkerZero());
   const size_t segments_before = segments_.size();
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
-      body, [&](wire::TensorLocation::Reader reader) { return ReadAnswer(reader, &found); }));
-  // Worker-0 keeps a lost client's tensors if it sees that the client maps them. Had this session
-  // been lost before it could, others would have the memory now; then it does not answer again.
-  if (location.memory != nullptr && segments_.size() > segments_before) {
-    if (!found.bytes.has_value()) return Find(ref, use);
-    return found;  // nothing is copied there yet: who does so asks again
-  }
-  locations_[id.index] = location;
-  unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
-  return found;
+      body, [&](wire::TensorLocation::Reader reader) { return ReadAnswer(reader, &answer); }));
+  answer.is_newly_mapped = answer.location.memory != nullptr && segments_.size() > segments_before;
+  return answer;
 }
 
 wire::BytesWish BulkCopier::WishFor(Use use) const {
@@ -132,8 +139,8 @@ wire::BytesWish BulkCopier::WishFor(Use use) const {
   return has_mapped ? wire::BytesWish::UNLESS_SHARED : wire::BytesWish::ALWAYS;
 }
 
-Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Found* found) {
-  Location& location = found->location;
+Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Answer* answer) {
+  Location& location = answer->location;
   LOCKSTEP_ASSIGN_OR_RETURN(location.dtype, control::FromWire(reader.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(location.shape,
                             control::ReadShape(reader.getShape(), SizeOf(location.dtype)));
@@ -146,12 +153,11 @@ Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Found* found)
     return Internal("worker-0 answers with ", bytes.size(), " bytes of a tensor ", location.dtype,
                     " ", location.shape);
   }
-  found->bytes.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  answer->bytes.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
   return OkStatus();
 }
 
-bool BulkCopier::NoticeReplacement() {
-  const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
+bool BulkCopier::NoticeReplacement(const SessionCore::WorkerZero& now) {
   if (std::exchange(worker_zero_, now) == now) return false;
   locations_.clear();
   segments_.clear();
@@ -215,8 +221,8 @@ Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer tra
     bulk_channel_.reset();
     unfinished_.insert(location.id.Packed());
     LOCKSTEP_RETURN_IF_ERROR(over.status());
-    LOCKSTEP_ASSIGN_OR_RETURN(Found found, Find(ref, Use::kWrite));
-    location = std::move(found.location);
+    LOCKSTEP_ASSIGN_OR_RETURN(const Found found, Find(ref, Use::kWrite));
+    location = found.location;
   }
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
@@ -79,18 +80,26 @@ class BulkCopier {
 
     size_t size_bytes() const { return static_cast<size_t>(shape.NumElements()) * SizeOf(dtype); }
   };
-  struct Found {
+  struct Answer {
     Location location;
-    std::optional<std::string> bytes = {};  // all of the tensor's, if the answer has brought them
+    std::optional<std::string> bytes = {};  // all of the tensor's, if it has brought them
+    bool is_newly_mapped = false;           // the memory
+  };
+  // Where a register is, and since when that is known. Until the next is found.
+  struct Found {
+    const Location& location;
+    Deadline::Clock::time_point at;
+    const std::string* bytes = nullptr;  // all of the tensor's; null: they have to be fetched
   };
   enum class Use { kWrite, kRead };
 
   // Waits for the commands before, unless it is known that there are none.
   StatusOr<Found> Find(const DRef& ref, Use use);
-  // What Find() knows without asking; null: it has to ask.
-  const Location* FindKnown(RegisterId id, Use use);
+  // What is known without asking; null: nothing.
+  const Location* FindKnown(RegisterId id, Use use, Deadline::Clock::time_point now);
+  StatusOr<Answer> Ask(RegisterId id, Use use, bool renew);
   wire::BytesWish WishFor(Use use) const;
-  Status ReadAnswer(wire::TensorLocation::Reader reader, Found* found);
+  Status ReadAnswer(wire::TensorLocation::Reader reader, Answer* answer);
   // Copies what was found; `to` is as large.
   Status Fill(void* to, const DRef& from, const Found& found);
   std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
@@ -98,8 +107,8 @@ class BulkCopier {
   // Over the bulk socket; over another connection to it when nothing is answered on this one.
   Status BySocket(const DRef& ref, Location location, BulkTransfer transfer);
   StatusOr<control::ClientChannel*> BulkChannel();
-  // Forgets where things are if worker-0 is another one than before; true if it is.
-  bool NoticeReplacement();
+  // Forgets where things are if worker-0, which is `now`, is another one than before; true if so.
+  bool NoticeReplacement(const SessionCore::WorkerZero& now);
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;
   const control::KeyPair key_;
@@ -109,6 +118,7 @@ class BulkCopier {
   SessionCore::WorkerZero worker_zero_;  // whose memory is known below
   // By register index: a name used again replaces the old entry.
   std::unordered_map<uint32_t, Location> locations_;
+  Answer answer_;  // the last
   std::map<std::string, std::unique_ptr<SharedSegment>> segments_;
   // Registers with a copy by socket that broke off: they need other tickets.
   std::unordered_set<uint64_t> unfinished_;

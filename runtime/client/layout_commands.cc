@@ -71,9 +71,7 @@ Status IssueDeclareLayout(SessionCore& core, const DRef& ref, const plan::Layout
 }
 
 Status ForgetLayout(SessionCore& core, const DRef& ref) {
-  const bool workers_know_it = core.LayoutOf(ref) != nullptr || core.MayHaveForeignLayout(ref);
-  core.SetLayout(ref, nullptr);
-  if (!workers_know_it) return OkStatus();
+  if (!core.ForgetLayout(ref)) return OkStatus();
   return core.Issue([&](wire::Command::Builder command) {
     command.initDeclareLayout().setTensor(ref.id().Packed());
   });

@@ -80,6 +80,15 @@ void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layou
   ref.name_->is_found = false;
 }
 
+bool RegisterNames::ForgetLayout(const DRef& ref) {
+  DropRelaid(ref);
+  std::shared_ptr<const plan::Layout> dropped;  // when nothing is locked any more
+  std::lock_guard lock(mutex_);
+  std::swap(dropped, ref.name_->layout);
+  ref.name_->holders.reset();
+  return std::exchange(ref.name_->is_found, false) || dropped != nullptr;
+}
+
 void RegisterNames::SetToldLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
   std::lock_guard lock(mutex_);
   if (!std::exchange(ref.name_->is_found, false)) return;

@@ -80,6 +80,8 @@ class RegisterNames {
   // How what the register holds lies on the workers, as far as it is known here; null: it is not.
   // It holds something else than before: what was kept of it in other layouts is dropped.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
+  // The same with none; true if it may have one on the workers.
+  bool ForgetLayout(const DRef& ref);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
   // The ranks that have any of it, until SetLayout(); null: all may.
   std::shared_ptr<const std::vector<Rank>> HoldersOf(const DRef& ref) const;

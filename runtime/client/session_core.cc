@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 
 // The keeper thread looks this often while there is something to send.
 constexpr microseconds kKeeperInterval{500};
+// Copies that need no message look so often whether there is one all the same.
+constexpr microseconds kCopiesLookEvery{100};
 // Work that was issued and not waited for may take this long when the session is closed.
 constexpr milliseconds kLongestClose{30'000};
 
@@ -221,12 +223,18 @@ Generation SessionCore::generation() {
   return link_->generation();
 }
 
-bool SessionCore::WorkerZeroIsIdle(Generation generation) {
+std::optional<SessionCore::WorkerZero> SessionCore::FindIdleWorkerZero(
+    Generation generation, Deadline::Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (idle_after_ != batch_.next_command() || generation != link_->generation()) return false;
-  // A failure or a loss that has arrived is news for whoever copies.
-  link_->Drain();
-  return Usable().ok();
+  if (idle_after_ != batch_.next_command() || generation != link_->generation()) return {};
+  // A failure or a loss that has arrived is news for whoever copies. To look for it is a system
+  // call, which takes longer than a small copy.
+  if (now - looked_at_ >= kCopiesLookEvery) {
+    looked_at_ = now;
+    link_->Drain();
+  }
+  if (!Usable().ok()) return {};
+  return WorkerZeroNow();
 }
 
 Status SessionCore::Look() {
@@ -257,6 +265,10 @@ std::vector<Peer> SessionCore::Workers() {
 
 SessionCore::WorkerZero SessionCore::IdentifyWorkerZero() {
   std::lock_guard lock(mutex_);
+  return WorkerZeroNow();
+}
+
+SessionCore::WorkerZero SessionCore::WorkerZeroNow() const {
   const auto replaced = link_->replaced().find(0);
   return {replaced == link_->replaced().end() ? 1 : replaced->second, link_->workers().front().pid};
 }

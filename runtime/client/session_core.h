@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -187,9 +188,9 @@ class SessionCore {
   }
 
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
-  // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
-  // holds until the next command or reset. kFailedPrecondition, and nothing is appended, if `from`
-  // waits for a message whose other half this thread has yet to issue.
+  // session's time-out. Returns the body of the answer. After OK from rank 0, FindIdleWorkerZero()
+  // finds it until the next command or reset. kFailedPrecondition, and nothing is appended, if
+  // `from` waits for a message whose other half this thread has yet to issue.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
     Question question;
@@ -225,6 +226,7 @@ class SessionCore {
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
     names_->SetLayout(ref, std::move(layout));
   }
+  bool ForgetLayout(const DRef& ref) { return names_->ForgetLayout(ref); }
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const {
     return names_->LayoutOf(ref);
   }
@@ -269,9 +271,10 @@ class SessionCore {
 
   // The last that was begun here, whether its reset is acknowledged or not.
   Generation generation();
-  // True if worker-0 has executed every command issued so far, and the session is still in that
-  // generation.
-  bool WorkerZeroIsIdle(Generation generation);
+  // Worker-0, if it has executed every command issued so far, and the session is still in that
+  // generation and well, as far as it was told a moment ago.
+  std::optional<WorkerZero> FindIdleWorkerZero(Generation generation,
+                                               Deadline::Clock::time_point now);
   // Takes in what has arrived. The session's error, if it has one.
   Status Look();
 
@@ -297,6 +300,7 @@ class SessionCore {
  private:
   // All below: with mutex_ held.
   Status Usable() const;
+  WorkerZero WorkerZeroNow() const;
   // The same for a call that returns the error to the program: lines that came before it are
   // handed over first, also if another thread has read both.
   Status CheckUsable(std::unique_lock<std::mutex>& lock);
@@ -369,6 +373,7 @@ class SessionCore {
   FragmentTrafficCounts fragment_traffic_;
   SessionInput input_;
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
+  Deadline::Clock::time_point looked_at_;  // when FindIdleWorkerZero() has looked for news
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.
   uint64_t next_request_;
   bool closed_ = false;  // nothing is appended any more

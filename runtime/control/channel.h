@@ -69,6 +69,11 @@ class Channel {
   // True if no input can have come without making wait_fd() readable: HasInput() or Receive() has
   // found nothing, and nothing was sent since (sending may take the edge away).
   virtual bool drained() const = 0;
+
+  // Around sleeping on wait_fd(). A channel by shared memory is never drained(): its peers make
+  // wait_fd() readable only in between, so it is asked once more after BeginSleep().
+  virtual void BeginSleep() {}
+  virtual void EndSleep() {}
 };
 
 class ClientChannel : public Channel {

@@ -51,6 +51,22 @@ bool Poll(PollSet& set, absl::Span<Channel* const> channels, int timeout_millis)
   return false;
 }
 
+// Of channels whose descriptors do not tell.
+bool HasUndrainedInput(absl::Span<Channel* const> channels) {
+  for (Channel* channel : channels) {
+    if (!channel->drained() && channel->HasInput()) return true;
+  }
+  return false;
+}
+
+// Sleeps once; true as Poll().
+bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline) {
+  for (Channel* channel : channels) channel->BeginSleep();
+  const bool woken = HasUndrainedInput(channels) || Poll(set, channels, deadline.RemainingMillis());
+  for (Channel* channel : channels) channel->EndSleep();
+  return woken;
+}
+
 }  // namespace
 
 bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
@@ -60,15 +76,13 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
   for (int descriptor : descriptors) set.push_back({descriptor, POLLIN, 0});
 
   // Input that is there already may not make its descriptor readable any more.
-  for (Channel* channel : channels) {
-    if (!channel->drained() && channel->HasInput()) return true;
-  }
+  if (HasUndrainedInput(channels)) return true;
   awake_.Begin();
   while (!deadline.Expired() && awake_.Yield()) {
-    if (Poll(set, channels, 0)) return true;
+    if (HasUndrainedInput(channels) || Poll(set, channels, 0)) return true;
   }
   do {
-    if (Poll(set, channels, deadline.RemainingMillis())) return true;
+    if (Sleep(set, channels, deadline)) return true;
   } while (!deadline.Expired());
   return false;
 }

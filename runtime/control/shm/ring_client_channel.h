@@ -1,0 +1,75 @@
+// A worker's channel to its controller: by socket, and by rings once it shares memory with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/shm/answer_ring.h"
+#include "runtime/control/shm/broadcast_ring.h"
+#include "runtime/control/shm/ring_handover.h"
+#include "runtime/control/shm/ring_link.h"
+#include "runtime/control/shm/sealed_memory.h"
+
+namespace lockstep::control {
+
+// Threads: one at a time.
+class RingClientChannel final : public ClientChannel {
+ public:
+  // By `sockets`, until Attach().
+  explicit RingClientChannel(std::unique_ptr<ClientChannel> sockets);
+  ~RingClientChannel() override;
+
+  // Takes the memory that `offer` leads to. The controller then says from which message on it is
+  // used: that is seen here alone. An error says why messages go on by socket; kUnavailable: the
+  // controller is on another host, or does not answer by the deadline. Once per channel.
+  Status Attach(const RingOffer& offer, Deadline deadline);
+  // The controller's messages come by ring.
+  bool by_ring() const { return rings_ != nullptr && rings_->reader.has_value(); }
+  // Not OK: what was in the ring is lost, and no message comes any more.
+  const Status& failure() const { return failure_; }
+
+  bool HasInput() override;
+  int wait_fd() const override { return all_.is_open() ? all_.get() : sockets_->wait_fd(); }
+  bool drained() const override { return !by_ring() && sockets_->drained(); }
+  void BeginSleep() override;
+  void EndSleep() override;
+  Status Send(const Message& message) override;
+  bool Receive(Message* message) override;
+  Status trouble() const override { return sockets_->trouble(); }
+
+ private:
+  struct Rings {
+    Rings(RingLink link, MappedMemory broadcast, MappedMemory answers, int slot, int slots);
+
+    RingLink link;
+    const MappedMemory broadcast_pages;
+    const MappedMemory answer_pages;
+    const int slot;
+    const BroadcastMemory broadcast;
+    const AnswerMemory answers;
+    Waker controller;
+    AnswerWriter writer;
+    std::optional<BroadcastReader> reader;  // once the controller has said from where on
+  };
+
+  void Switch(uint64_t position);
+  bool ReceiveByRing(Message* message);
+  void WakeController();
+  // The controller has let go of the memory: what it still says comes by socket.
+  void Detach();
+
+  const std::unique_ptr<ClientChannel> sockets_;
+  Descriptor all_;  // readable when the sockets' or the link is
+  std::unique_ptr<Rings> rings_;
+  bool detached_ = false;
+  bool by_socket_is_due_ = false;  // the next message comes by socket
+  uint64_t sent_ = 0;              // messages, since they are numbered
+  Status failure_;
+};
+
+}  // namespace lockstep::control

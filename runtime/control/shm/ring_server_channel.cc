@@ -1,0 +1,296 @@
+#include "runtime/control/shm/ring_server_channel.h"
+
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+
+namespace lockstep::control {
+namespace {
+
+// Between two looks at the host while there is always something to read, and between two turns of
+// the sockets before the rings.
+constexpr unsigned kLookEvery = 64;
+constexpr unsigned kSocketsFirstEvery = 16;
+
+}  // namespace
+
+RingServerChannel::Slot::Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& taken)
+    : peer(std::move(mapped.peer)),
+      pid(mapped.pid),
+      pages(std::move(mapped.answers)),
+      answers(pages.data(), kAnswerWords),
+      reader(answers, taken),
+      worker(answers.header().sleep) {}
+
+StatusOr<std::unique_ptr<RingServerChannel>> RingServerChannel::Create(
+    std::unique_ptr<ServerChannel> sockets, int slots) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<RingHost> host, RingHost::Create(slots));
+  LOCKSTEP_RETURN_IF_ERROR(host->WatchToo(sockets->wait_fd()));
+  return std::unique_ptr<RingServerChannel>(
+      new RingServerChannel(std::move(sockets), std::move(host)));
+}
+
+RingServerChannel::RingServerChannel(std::unique_ptr<ServerChannel> sockets,
+                                     std::unique_ptr<RingHost> host)
+    : sockets_(std::move(sockets)),
+      host_(std::move(host)),
+      writer_(host_->broadcast()),
+      slots_(static_cast<size_t>(host_->slots())) {}
+
+RingServerChannel::~RingServerChannel() = default;
+
+// --- Who has a ring.
+
+std::optional<RingOffer> RingServerChannel::OfferTo(const PeerName& peer) {
+  if (IsByRing(peer)) return std::nullopt;
+  return host_->OfferTo(peer);
+}
+
+void RingServerChannel::GiveUp(const PeerName& peer) {
+  host_->Withdraw(peer);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != nullptr && slots_[slot]->peer == peer) Free(static_cast<int>(slot));
+  }
+}
+
+void RingServerChannel::LookAtHost() {
+  RingHost::News news = host_->Look();
+  for (RingHost::Mapped& mapped : news.mapped) {
+    const int slot = mapped.slot;
+    slots_[static_cast<size_t>(slot)] =
+        std::make_unique<Slot>(std::move(mapped), host_->broadcast().taken(slot));
+    mapped_.push_back(slot);
+  }
+  for (const int slot : news.ended) {
+    if (slots_[static_cast<size_t>(slot)] == nullptr) continue;
+    writer_.RemoveReader(slot);
+    // What it has said last, such as why it ends, is read yet.
+    at(slot).has_ended = at(slot).HasInput();
+    if (!at(slot).has_ended) Free(slot);
+  }
+  ActivateMapped();
+}
+
+void RingServerChannel::ActivateMapped() {
+  // What waits for room was said before, and these workers have got it by socket.
+  if (mapped_.empty() || !waiting_.empty()) return;
+  for (const int index : std::exchange(mapped_, {})) {
+    Slot& slot = at(index);
+    const uint64_t start = writer_.AddReader(index, &slot.answers.header().read);
+    slot.is_active = true;
+    slot_of_.emplace(slot.peer, index);
+    (void)sockets_->Send({&slot.peer, 1}, {NoteFrame(kSwitchMagic, start)});
+  }
+}
+
+void RingServerChannel::Free(int slot) {
+  const std::unique_ptr<Slot> freed = std::move(slots_[static_cast<size_t>(slot)]);
+  if (freed == nullptr) return;
+  host_->Free(slot);
+  writer_.RemoveReader(slot);
+  std::erase(mapped_, slot);
+  slot_of_.erase(freed->peer);
+  if (stashed_.has_value() && stashed_->slot == slot) stashed_.reset();
+  PublishWaiting();
+}
+
+void RingServerChannel::Break(int slot, const Status& why) {
+  broken_.push_back({at(slot).peer, why});
+  Free(slot);
+}
+
+std::vector<RingServerChannel::Broken> RingServerChannel::TakeBroken() {
+  return std::exchange(broken_, {});
+}
+
+// --- To workers.
+
+Status RingServerChannel::Send(absl::Span<const PeerName> peers, const Message& message) {
+  if (slot_of_.empty()) return sockets_->Send(peers, message);
+  absl::InlinedVector<int, 8> by_ring;
+  std::vector<PeerName> others;
+  for (const PeerName& peer : peers) {
+    const auto found = slot_of_.find(peer);
+    if (found != slot_of_.end()) {
+      by_ring.push_back(found->second);
+    } else {
+      others.push_back(peer);
+    }
+  }
+  const bool is_for_all = by_ring.size() == slot_of_.size();
+  if (is_for_all && RecordWords(message) <= writer_.largest_words()) {
+    Publish(RecordKind::kMessage, kAllReaders, message);
+    return others.empty() ? OkStatus() : sockets_->Send(others, message);
+  }
+  if (is_for_all) {
+    Publish(RecordKind::kBySocket, kAllReaders, {});
+  } else {
+    for (const int slot : by_ring) Publish(RecordKind::kBySocket, static_cast<uint64_t>(slot), {});
+  }
+  return sockets_->Send(peers, message);
+}
+
+void RingServerChannel::Publish(RecordKind kind, uint64_t tag, const Message& message) {
+  if (waiting_.empty() && writer_.Write(kind, tag, message)) [[likely]]
+    return WakeReaders();
+  waiting_.push_back({kind, tag, message});
+  PublishWaiting();
+}
+
+void RingServerChannel::PublishWaiting() {
+  if (waiting_.empty()) return;
+  bool has_written = false;
+  while (!waiting_.empty() && writer_.has_readers()) {
+    const Waiting& next = waiting_.front();
+    if (!writer_.Write(next.kind, next.tag, next.message)) {
+      // A reader that makes room after this wakes us; one that has made it before is seen now.
+      writer_.AwaitRoom(RecordWords(next.message));
+      if (!writer_.Write(next.kind, next.tag, next.message)) break;
+    }
+    waiting_.pop_front();
+    has_written = true;
+  }
+  // Nobody is there to read the rest.
+  if (!writer_.has_readers()) waiting_.clear();
+  if (waiting_.empty()) writer_.AwaitRoom(0);
+  if (has_written) WakeReaders();
+  for (const int slot : writer_.TakeBroken()) {
+    Break(slot, InvalidArgument("a worker says that it has read what was not written"));
+  }
+  ActivateMapped();
+}
+
+void RingServerChannel::WakeReaders() {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == nullptr || !slots_[slot]->is_active) continue;
+    if (slots_[slot]->worker.MustWake()) host_->Wake(static_cast<int>(slot));
+  }
+}
+
+// --- From workers.
+
+bool RingServerChannel::Slot::HasInput() const {
+  if (!is_read) return false;
+  return held.has_value() ? held->number == received + 1 : reader.HasInput();
+}
+
+bool RingServerChannel::HasInput() {
+  if (++looks_ % kLookEvery == 0) LookAtHost();
+  PublishWaiting();
+  // Asked always: its descriptor stays readable until then.
+  if (sockets_->HasInput() || stashed_.has_value()) return true;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot != nullptr && slot->HasInput()) return true;
+  }
+  return false;
+}
+
+void RingServerChannel::BeginSleep() { host_->broadcast().header().sleep.Begin(); }
+
+void RingServerChannel::EndSleep() {
+  host_->broadcast().header().sleep.End();
+  LookAtHost();
+}
+
+bool RingServerChannel::Receive(PeerName* from, Message* message) {
+  PublishWaiting();
+  if (++looks_ % kLookEvery == 0) LookAtHost();
+  if (TakeStashed(from, message)) return true;
+  const bool sockets_first = looks_ % kSocketsFirstEvery == 0;
+  if (!sockets_first && TakeFromRings(from, message)) return true;
+  while (sockets_->Receive(from, message)) {
+    if (TakeBySocket(from, message)) return true;
+  }
+  return sockets_first && TakeFromRings(from, message);
+}
+
+bool RingServerChannel::TakeFromRings(PeerName* from, Message* message) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    turn_ = turn_ + 1 < slots_.size() ? turn_ + 1 : 0;
+    if (slots_[turn_] != nullptr && TakeFrom(static_cast<int>(turn_), from, message)) return true;
+  }
+  return false;
+}
+
+bool RingServerChannel::TakeFrom(int index, PeerName* from, Message* message) {
+  Slot& slot = at(index);
+  if (!slot.is_read) return false;
+  if (!slot.held.has_value()) {
+    Slot::Held next;
+    const StatusOr<bool> taken = slot.reader.Take(&next.number, &next.message);
+    if (!taken.ok()) {
+      Break(index, taken.status());
+      return false;
+    }
+    if (!*taken) {
+      if (slot.has_ended) Free(index);
+      return false;
+    }
+    slot.held = std::move(next);
+  }
+  if (slot.held->number <= slot.received) {
+    Break(index, InvalidArgument("message ", slot.held->number, " after ", slot.received));
+    return false;
+  }
+  // The one before comes by socket.
+  if (slot.held->number != slot.received + 1) return false;
+  *message = std::move(slot.held->message);
+  slot.held.reset();
+  NoteReceived(slot, from);
+  return true;
+}
+
+void RingServerChannel::NoteReceived(Slot& slot, PeerName* from) {
+  ++slot.received;
+  *from = slot.peer;
+  last_by_ring_ = true;
+  last_pid_ = slot.pid;
+}
+
+bool RingServerChannel::TakeStashed(PeerName* from, Message* message) {
+  while (stashed_.has_value()) {
+    const int index = stashed_->slot;
+    Slot& slot = at(index);
+    if (stashed_->number == slot.received + 1) {
+      *message = std::move(stashed_->message);
+      stashed_.reset();
+      NoteReceived(slot, from);
+      return true;
+    }
+    // What was said before is in its ring by now.
+    if (TakeFrom(index, from, message)) return true;
+    if (!stashed_.has_value()) break;
+    Break(index,
+          InvalidArgument("message ", stashed_->number, " came by socket, and not all before"));
+  }
+  return false;
+}
+
+bool RingServerChannel::TakeBySocket(PeerName* from, Message* message) {
+  last_by_ring_ = false;
+  const std::optional<uint64_t> number = ReadNote(kNumberMagic, *message);
+  const auto found = slot_of_.find(*from);
+  if (found == slot_of_.end()) return !number.has_value();  // else it was given up
+  const int index = found->second;
+  Slot& slot = at(index);
+  if (!slot.is_read) {
+    slot.is_read = number == uint64_t{0} && message->size() == 1;
+    if (slot.is_read || !number.has_value()) return !slot.is_read;
+  }
+  if (!number.has_value() || *number <= slot.received) {
+    Break(index, InvalidArgument("a message by socket with a number that cannot be"));
+    return false;
+  }
+  message->erase(message->begin());
+  stashed_ = BySocket{index, *number, std::move(*message)};
+  return TakeStashed(from, message);
+}
+
+std::string RingServerChannel::SenderAddress() const {
+  if (!last_by_ring_) return sockets_->SenderAddress();
+  // Of another PID namespace, as in another container, the kernel tells none.
+  return last_pid_ == 0 ? "a process of this user"
+                        : "process " + std::to_string(last_pid_) + " of this user";
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,134 @@
+// The controller's channel to its workers: by rings to those that share memory with it, by socket
+// to all others, in one order.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/shm/answer_ring.h"
+#include "runtime/control/shm/broadcast_ring.h"
+#include "runtime/control/shm/ring_handover.h"
+#include "runtime/control/shm/ring_host.h"
+#include "runtime/control/shm/sealed_memory.h"
+
+namespace lockstep::control {
+
+// Messages for workers that are slow wait here once the ring is full, as they otherwise do in
+// sockets' queues; what sessions may have under way bounds both.
+//
+// Threads: one at a time.
+class RingServerChannel final : public ServerChannel {
+ public:
+  // For at most `slots` peers at a time. kUnavailable: this host has no such memory.
+  static StatusOr<std::unique_ptr<RingServerChannel>> Create(std::unique_ptr<ServerChannel> sockets,
+                                                             int slots);
+  ~RingServerChannel() override;
+
+  // For the peer's welcome; none: it has its ring already.
+  std::optional<RingOffer> OfferTo(const PeerName& peer);
+  // The peer is not counted on any more: it is not waited for.
+  void GiveUp(const PeerName& peer);
+  // Messages to the peer go by ring.
+  bool IsByRing(const PeerName& peer) const { return slot_of_.contains(peer); }
+  // A peer that has written what cannot be, and why; nothing more is taken from it. Each once.
+  struct Broken {
+    PeerName peer;
+    Status why;
+  };
+  std::vector<Broken> TakeBroken();
+
+  bool HasInput() override;
+  int wait_fd() const override { return host_->wait_fd(); }
+  bool drained() const override { return slot_of_.empty() && sockets_->drained(); }
+  void BeginSleep() override;
+  void EndSleep() override;
+  const std::string& endpoint() const override { return sockets_->endpoint(); }
+  Status Send(absl::Span<const PeerName> peers, const Message& message) override;
+  bool Receive(PeerName* from, Message* message) override;
+  // Null also of what has come by ring: only who has shown its key by socket gets one.
+  const Identity* sender() const override { return last_by_ring_ ? nullptr : sockets_->sender(); }
+  std::string SenderAddress() const override;
+
+ private:
+  // A worker that has its ring.
+  struct Slot {
+    Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& taken);
+    bool HasInput() const;
+
+    // The ring's next message, while one before it comes by socket.
+    struct Held {
+      uint64_t number = 0;
+      Message message;
+    };
+    const PeerName peer;
+    const pid_t pid;
+    const MappedMemory pages;
+    const AnswerMemory answers;
+    AnswerReader reader;
+    Waker worker;
+    bool is_active = false;  // messages for it are written to the ring
+    bool is_read = false;    // its messages are numbered, and may come by ring
+    bool has_ended = false;  // its link is closed: what is left in its ring is read yet
+    uint64_t received = 0;   // number of its last message
+    std::optional<Held> held;
+  };
+  // What is to be written to the ring.
+  struct Waiting {
+    RecordKind kind;
+    uint64_t tag;
+    Message message;
+  };
+  struct BySocket {
+    int slot;
+    uint64_t number;
+    Message message;
+  };
+
+  RingServerChannel(std::unique_ptr<ServerChannel> sockets, std::unique_ptr<RingHost> host);
+
+  Slot& at(int slot) { return *slots_[static_cast<size_t>(slot)]; }
+  // Who has mapped its ring, and who has ended.
+  void LookAtHost();
+  // Those that have mapped their ring are written to, once nothing waits for room.
+  void ActivateMapped();
+  void Free(int slot);
+  void Break(int slot, const Status& why);
+
+  void Publish(RecordKind kind, uint64_t tag, const Message& message);
+  void PublishWaiting();
+  void WakeReaders();
+
+  bool TakeFromRings(PeerName* from, Message* message);
+  bool TakeFrom(int slot, PeerName* from, Message* message);
+  bool TakeStashed(PeerName* from, Message* message);
+  // True if `message` is to be handed out; else it was one of the channel's own, or of no good.
+  bool TakeBySocket(PeerName* from, Message* message);
+  void NoteReceived(Slot& slot, PeerName* from);
+
+  const std::unique_ptr<ServerChannel> sockets_;
+  const std::unique_ptr<RingHost> host_;
+  BroadcastWriter writer_;
+  std::deque<Waiting> waiting_;
+  std::vector<int> mapped_;                    // slots that are not active yet
+  std::vector<std::unique_ptr<Slot>> slots_;   // null: it is free
+  std::unordered_map<PeerName, int> slot_of_;  // of those that are active
+  std::optional<BySocket> stashed_;            // what was sent after messages that are in its ring
+  std::vector<Broken> broken_;
+  size_t turn_ = 0;
+  unsigned looks_ = 0;
+  // Of the message that was received last.
+  bool last_by_ring_ = false;
+  pid_t last_pid_ = 0;
+};
+
+}  // namespace lockstep::control

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   lockstep::fuzz::AddNpySeeds(folder);
   lockstep::fuzz::AddPlanSeeds(folder);
   lockstep::fuzz::AddFragmentSeeds(folder);
+  lockstep::fuzz::AddRingSeeds(folder);
   std::printf("%d seeds\n", folder.count());
   return 0;
 }

@@ -55,5 +55,6 @@ void AddBulkSeeds(SeedFolder& folder);
 void AddNpySeeds(SeedFolder& folder);
 void AddPlanSeeds(SeedFolder& folder);
 void AddFragmentSeeds(SeedFolder& folder);
+void AddRingSeeds(SeedFolder& folder);
 
 }  // namespace lockstep::fuzz

@@ -20,6 +20,7 @@ const std::vector<Target>& Targets() {
       {"npy", ReadNpyFile},
       {"plans", LowerPlans},
       {"program", ReadProgram},
+      {"rings", TakeAnswersByRing},
       {"values", ReadValues},
       {"worker_liveness", TakeLivenessOfController},
       {"worker_messages", TakeWorkerMessages},

@@ -172,6 +172,11 @@ struct Welcome {
   # Of the controller: a worker of the same host reads the same clock.
   clientEndpoint @15 :Text;
   # Where the controller takes clients: what a client that connects to a worker is told.
+  ringAddress @16 :Text;
+  # A unix socket of the controller's host, of the abstract kind: a worker that reaches it, and is the same
+  # user's, is handed the memory in which the controller writes commands (runtime/control/shm).
+  ringNonce @17 :Text;
+  # What it says there: it was made for this worker alone, and is good once. Empty: there is no such memory.
 }
 
 struct Refusal {

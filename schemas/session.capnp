@@ -327,6 +327,8 @@ struct WorkerStatus {
   # The longest that the function which it executes is known to have taken before, on any rank; 0: it is not known.
   mayLive @12 :Bool;
   # It is lost, and nobody has seen its process end.
+  byRing @13 :Bool;
+  # Commands reach it through memory that it shares with the controller; else by socket.
 
   enum State {
     missing @0;

@@ -156,6 +156,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.state = StateOf(reader.getState());
   worker.backend = ToString(reader.getBackend());
   worker.connection = ToString(reader.getConnection());
+  worker.by_ring = reader.getByRing();
   worker.activity = control::ReadActivity(reader.getActivity());
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());

@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/shm/ring_server_channel.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/controller/dispatcher.h"
@@ -16,6 +17,7 @@
 #include "services/controller/sessions/watched_clients.h"
 #include "services/controller/world/liveness_monitor.h"
 #include "services/controller/world/reach_back.h"
+#include "services/controller/world/worker_rings.h"
 #include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
@@ -65,8 +67,15 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       auto liveness,
       control::ZmqListen(context, options.liveness_endpoint,
                          {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
+  control::RingServerChannel* rings = nullptr;
+  if (options.command_rings == "on") {
+    auto channel = control::RingServerChannel::Create(std::move(workers), options.workers);
+    if (!channel.ok()) return Annotate(channel.status(), "command_rings: on");
+    rings = channel->get();
+    workers = std::move(*channel);
+  }
   return Start(options,
-               {std::move(clients), std::move(workers), std::move(liveness), gates.clients});
+               {std::move(clients), std::move(workers), std::move(liveness), gates.clients, rings});
 }
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions& options,
@@ -104,6 +113,8 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
       clients_(std::move(channels.clients)),
       workers_(std::move(channels.workers)),
+      rings_(channels.rings),
+      worker_rings_(std::make_unique<WorkerRings>(rings_)),
       metrics_(std::make_unique<Metrics>(options, clock_)),
       liveness_(std::make_unique<LivenessMonitor>(
           std::move(channels.liveness), options.workers,
@@ -138,6 +149,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                        *client_processes_,
                        *liveness_,
                        *reach_back_,
+                       *worker_rings_,
                        *metrics_,
                        std::move(channels.client_gate),
                        {liveness_endpoint_, incarnation_, client_endpoint_, worker_endpoint_}},
@@ -215,6 +227,13 @@ bool Controller::ReceiveSome() {
     if (!status.ok()) LogDropped("a client's message was refused: ", status, *clients_);
     Flush();
   }
+  if (rings_ != nullptr) {
+    for (const control::RingServerChannel::Broken& broken : rings_->TakeBroken()) {
+      dispatcher_->HandleBrokenRing(broken.peer, broken.why);
+      Flush();
+      ++received;
+    }
+  }
   return received > 0;
 }
 
@@ -273,6 +292,7 @@ void Controller::Stop() {
   Flush();
   // Closing sends what is queued, within the sockets' linger time.
   clients_.reset();
+  rings_ = nullptr;
   workers_.reset();
   std::lock_guard lock(stopped_mutex_);
   stopped_ = true;

@@ -23,6 +23,7 @@
 
 namespace lockstep::control {
 class Gate;
+class RingServerChannel;
 class ZmqContext;
 }  // namespace lockstep::control
 namespace lockstep::metrics {
@@ -31,6 +32,7 @@ class MetricsServer;
 
 namespace lockstep::controller {
 
+class CommandRings;
 class Dispatcher;
 class LivenessMonitor;
 class Metrics;
@@ -52,6 +54,8 @@ class Controller {
     std::unique_ptr<control::ServerChannel> liveness;
     // The one of `clients`; null: none is asked for a key.
     std::shared_ptr<control::Gate> client_gate = nullptr;
+    // `workers`, if it has rings; null: it has none.
+    control::RingServerChannel* rings = nullptr;
   };
   static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
                                                      Channels channels);
@@ -97,6 +101,8 @@ class Controller {
   // Owned by the loop's thread.
   std::unique_ptr<control::ServerChannel> clients_;
   std::unique_ptr<control::ServerChannel> workers_;
+  control::RingServerChannel* rings_;  // of workers_; null: it has none
+  const std::unique_ptr<CommandRings> worker_rings_;
   DroppedMessages dropped_{clock_};
 
   // What other threads tell the loop.

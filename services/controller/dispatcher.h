@@ -41,6 +41,10 @@ class Dispatcher {
     parts_.inquiries.Add(report.probe, report.rank, report.frame);
   }
   void HandleFetched(const FetchedTrace& fetched) { parts_.traces.PassOn(fetched); }
+  // Nothing more is taken from the worker, for what it has written.
+  void HandleBrokenRing(const control::PeerName& worker, const Status& why) {
+    parts_.world.HandleBrokenRing(worker, why);
+  }
   void HandleLosses() { parts_.world.NoticeLosses(); }
   void HandleReachResults() { parts_.admission.HandleReachResults(); }
 

@@ -12,6 +12,7 @@
 #include "services/controller/common/broadcaster.h"
 #include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
+#include "services/controller/common/command_rings.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
 #include "services/controller/common/outbox.h"
@@ -50,6 +51,7 @@ struct Surroundings {
   ClientProcesses& processes;
   Liveness& liveness;
   Reachability& reachability;
+  CommandRings& rings;
   Metrics& metrics;
   std::shared_ptr<control::Gate> client_gate;  // null: no client is asked for a key
   ControllerAddress address;

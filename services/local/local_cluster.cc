@@ -98,6 +98,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
   controller_options.cluster = cluster;
   controller_options.workers = options.workers;
   controller_options.collective_timeout = options.collective_timeout;
+  controller_options.command_rings = options.command_rings;
   controller_options.replacement_hint = "call LocalCluster::ReplaceWorker({rank})";
   LOCKSTEP_ASSIGN_OR_RETURN(controller_options.client_endpoint, Endpoint(cluster, "client"));
   LOCKSTEP_ASSIGN_OR_RETURN(controller_options.worker_endpoint, Endpoint(cluster, "worker"));

@@ -25,6 +25,8 @@ constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::milliseconds kLookAtGpuEvery{1};
 constexpr std::chrono::seconds kLookAtIdleGpuEvery{1};
 constexpr std::chrono::seconds kLongestEnd{2};
+// A controller that has welcomed this worker hands its memory over at once, or not at all.
+constexpr std::chrono::seconds kLongestHandOver{2};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";
@@ -75,7 +77,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                             std::move(arena), std::move(activity),
                                             std::move(bulk)));
   worker->forwarder_ = forwarder;
-  LOCKSTEP_ASSIGN_OR_RETURN(worker->controller_, worker->ConnectTo(options.controller_endpoint));
+  LOCKSTEP_RETURN_IF_ERROR(worker->ConnectToController());
   LOCKSTEP_RETURN_IF_ERROR(worker->ServeMetrics());
   worker->thread_ = std::thread([worker = worker.get()] { worker->Run(); });
   return worker;
@@ -123,6 +125,22 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
   // A worker that waits says hello again, and nothing else before it is welcome.
   options.keeps_unsent = false;
   return control::ZmqConnect(context_, endpoint, options);
+}
+
+Status Worker::ConnectToController() {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto sockets, ConnectTo(options_.controller_endpoint));
+  controller_ = std::make_unique<control::RingClientChannel>(std::move(sockets));
+  return OkStatus();
+}
+
+void Worker::TakeRing() {
+  if (membership_.ring.nonce.empty()) return;
+  const Status attached = controller_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
+  if (attached.ok()) {
+    log::Info("commands come through memory that is shared with the controller");
+  } else {
+    log::Info("commands come by socket: ", Message(attached));
+  }
 }
 
 Status Worker::Idle() {
@@ -201,7 +219,7 @@ Status Worker::Work() {
                     worked_epoch_,    membership_.world_size(), executor.sessions().Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is for no other one.
-    LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
+    LOCKSTEP_RETURN_IF_ERROR(ConnectToController());
     patience = was_in_a_world ? options_.controller_grace : options_.join_timeout;
   }
 }
@@ -255,6 +273,7 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   world_.Abandon();
   executor.AdoptWelcome(membership_, *controller_);
   world_.Close();
+  TakeRing();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   execution_.BeginConnecting(membership_.rank, membership_.epoch);
@@ -293,6 +312,7 @@ Status Worker::Serve(Executor& executor) {
       if (!go_on) return OkStatus();
       LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     }
+    LOCKSTEP_RETURN_IF_ERROR(controller_->failure());
     executor.LookAtGpu();
     LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();

@@ -15,6 +15,7 @@
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/gate.h"
+#include "runtime/control/shm/ring_client_channel.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function.h"
@@ -72,6 +73,11 @@ class Worker {
   StatusOr<std::unique_ptr<control::ClientChannel>> ConnectTo(
       const std::string& endpoint, std::chrono::milliseconds linger = control::ZmqOptions().linger);
 
+  // ... for commands.
+  Status ConnectToController();
+  // Takes the ring that the welcome offers, if it can be had.
+  void TakeRing();
+
   Status ServeMetrics();
   // OK while no session is open.
   Status Idle();
@@ -98,7 +104,7 @@ class Worker {
   const std::shared_ptr<control::ZmqContext> context_;
   const std::shared_ptr<tensor::Arena> arena_;
   OutputForwarder* forwarder_ = nullptr;
-  std::unique_ptr<control::ClientChannel> controller_;  // the executing thread's
+  std::unique_ptr<control::RingClientChannel> controller_;  // the executing thread's
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;
   const std::shared_ptr<control::ActivityPage> activity_;

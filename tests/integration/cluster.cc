@@ -50,6 +50,7 @@ class OwnLocalCluster final : public Cluster {
     local.compiler_memory_bytes = options.worker.compiler_memory_bytes;
     local.fragment_cache = options.worker.fragment_cache;
     local.collective_timeout = options.controller.collective_timeout;
+    local.command_rings = options.controller.command_rings;
     local.start_timeout = kStartPatience;
     LOCKSTEP_ASSIGN_OR_RETURN(auto cluster, local::LocalCluster::Start(local));
     return std::unique_ptr<Cluster>(new OwnLocalCluster(std::move(cluster)));
@@ -236,6 +237,8 @@ ClusterOptions::ClusterOptions() {
   // Clusters over TCP, however few cores there are; local ones have what is usual.
   worker.plan_lanes = 2;
   worker.compiler = std::filesystem::absolute("tests/unit/runtime/fragment/testdata/fake_compiler");
+  const char* const rings = std::getenv("LOCKSTEP_COMMAND_RINGS");
+  if (rings != nullptr) controller.command_rings = rings;
   const char* const device = std::getenv("LOCKSTEP_DEVICE");
   if (device != nullptr) worker.device = device;
 }

@@ -54,6 +54,25 @@ TEST_P(SessionTest, KnowsItsCluster) {
   }
 }
 
+// One that is not used because something is in its way is found here, not by its slowness.
+TEST_P(SessionTest, CommandsComeByRingWhereTheSettingAndTheHostLetThem) {
+  if (GetParam() == ClusterKind::kLocalThreads) {
+    GTEST_SKIP() << "its status is asked from inside the cluster only";
+  }
+  const bool rings_are_on = ClusterOptions().controller.command_rings == "on";
+  const auto status =
+      Unwrap(GetClusterStatus(SharedCluster(GetParam()).address(), std::chrono::seconds(30)));
+  int by_ring = 0;
+  for (const WorkerStatus& worker : status.workers) by_ring += worker.by_ring ? 1 : 0;
+  if (!rings_are_on) {
+    EXPECT_EQ(by_ring, 0);
+  } else if (GetParam() == ClusterKind::kHosts) {
+    EXPECT_LT(by_ring, kWorkers);
+  } else {
+    EXPECT_EQ(by_ring, kWorkers);
+  }
+}
+
 TEST_P(SessionTest, EveryRankRunsTheFunctionInItsPlace) {
   for (const auto& [name, values] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
            {"lockstep.worker_rank", {0, 1, 2, 3}},

@@ -144,6 +144,21 @@ void PrintConnections(std::ostream& out, const text::Style& style,
   }
 }
 
+// "commands by ring (ranks 0 to 2)": the others' come by socket. Nothing where all do.
+void PrintRings(std::ostream& out, const text::Style& style,
+                const std::vector<WorkerStatus>& workers) {
+  std::vector<Rank> by_ring;
+  for (const WorkerStatus& worker : workers) {
+    if (worker.by_ring) by_ring.push_back(worker.rank);
+  }
+  if (by_ring.empty()) return;
+  const bool is_everybody = by_ring.size() == workers.size();
+  out << style.Paint(text::Tint::kBold, "commands by ring")
+      << (is_everybody ? "" : " (" + ListRanks(by_ring) + ")")
+      << ": through memory shared with the controller"
+      << (is_everybody ? "" : "; to the others by socket") << '\n';
+}
+
 std::string CounterOf(const WorkerGroup& group, uint64_t WorkerActivity::*counter) {
   const auto [least, most] =
       std::minmax_element(group.workers.begin(), group.workers.end(),
@@ -213,6 +228,7 @@ void PrintWorkers(std::ostream& out, const text::Style& style,
   if (!each && workers.size() > kMostSingleWorkers) {
     PrintWorkerGroups(out, style, workers);
     PrintConnections(out, style, workers);
+    PrintRings(out, style, workers);
     return;
   }
   using Align = text::Table::Align;
@@ -246,6 +262,7 @@ void PrintWorkers(std::ostream& out, const text::Style& style,
   }
   table.Print(out, style);
   PrintConnections(out, style, workers);
+  PrintRings(out, style, workers);
 }
 
 Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
@@ -259,6 +276,7 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"metrics", worker.metrics_endpoint},
                     {"backend", worker.backend},
                     {"connection", worker.connection},
+                    {"commands_by", worker.by_ring ? "ring" : "socket"},
                     {"received", worker.activity.received},
                     {"launched", worker.activity.launched},
                     {"completed", worker.activity.completed},

@@ -115,6 +115,7 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setState(ToWire(member.state));
     worker.setBackend(member.backend);
     worker.setConnection(member.connection);
+    worker.setByRing(rings_.IsByRing(member.peer));
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     // Of one that waits in its place it is the former one's.

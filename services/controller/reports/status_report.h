@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/command_rings.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
@@ -26,7 +27,7 @@ class StatusReport {
  public:
   StatusReport(const Tools& tools, Outbox& outbox, Liveness& liveness, const SessionTable& sessions,
                const BatchOrder& order, Inquiries& inquiries, UnreadAnswers& unread,
-               Metrics& metrics, const CommandWatch& command_watch)
+               Metrics& metrics, const CommandWatch& command_watch, const CommandRings& rings)
       : tools_(tools),
         outbox_(outbox),
         liveness_(liveness),
@@ -36,6 +37,7 @@ class StatusReport {
         unread_(unread),
         metrics_(metrics),
         command_watch_(command_watch),
+        rings_(rings),
         started_(tools.clock.Now()) {}
 
   // Where metrics are served, once that is known.
@@ -66,6 +68,7 @@ class StatusReport {
   UnreadAnswers& unread_;
   Metrics& metrics_;
   const CommandWatch& command_watch_;
+  const CommandRings& rings_;
   const TimePoint started_;
   std::string metrics_endpoint_;
 };

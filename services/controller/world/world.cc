@@ -45,7 +45,7 @@ std::string DescribeEvidence(const WorkerLoss& loss, const std::string& cluster)
 
 World::World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
              const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
-             ReadyWaiters& waiters)
+             ReadyWaiters& waiters, CommandRings& rings)
     : tools_(tools),
       outbox_(outbox),
       liveness_(liveness),
@@ -54,6 +54,7 @@ World::World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership&
       address_(std::move(address)),
       sessions_(sessions),
       waiters_(waiters),
+      rings_(rings),
       connections_(tools.options.workers, 4 * tools.options.worker_timeout) {
   membership_.SetEpoch(address_.incarnation);
 }
@@ -131,13 +132,14 @@ void World::NoteNewcomers(const std::vector<Rank>& newcomers) {
   }
 }
 
-control::Frame World::WelcomeFor(Rank rank, bool forget) const {
+control::Frame World::WelcomeFor(Rank rank, bool forget) {
   std::vector<control::SessionRecord> records;
   for (const auto& [id, session] : sessions_.table.all()) {
     if (session.ending.has_value()) continue;  // those who had it have been told to close it
     records.push_back(session.Record());
     records.back().consumed_bytes = session.commands.sent_bytes();
   }
+  const std::optional<control::RingOffer> ring = rings_.OfferTo(membership_.member(rank).peer);
   return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
     envelope.setEpoch(membership_.epoch().value);
     auto welcome = envelope.initWelcome();
@@ -155,6 +157,10 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) const {
     welcome.setForget(forget);
     welcome.setCommunicator(tools_.options.communicator);
     welcome.setClientEndpoint(address_.client_endpoint);
+    if (ring.has_value()) {
+      welcome.setRingAddress(ring->address);
+      welcome.setRingNonce(ring->nonce);
+    }
     auto host = welcome.initControllerHost();
     host.setName(ThisHost().name);
     host.setId(ThisHost().id);
@@ -223,6 +229,16 @@ void World::NoticeBrokenConnections() {
   }
 }
 
+void World::HandleBrokenRing(const control::PeerName& worker, const Status& why) {
+  const Rank rank = membership_.FindPeer(worker);
+  if (rank < 0 || !membership_.IsWelcome(rank)) return;
+  WorkerLoss loss = liveness_.GiveUp(
+      rank,
+      "what it writes to the memory it shares with the controller makes no sense: " + Message(why));
+  loss.may_live = true;
+  HandleLost(loss);
+}
+
 void World::ComesBack(Rank rank, const std::string& reason) {
   WorkerLoss loss = liveness_.GiveUp(rank, reason);
   loss.comes_back = true;
@@ -253,6 +269,7 @@ void World::HandleLost(const WorkerLoss& loss) {
   tools_.counts.workers_lost.Add();
   tools_.tracing.Mark("worker lost");
   liveness_.BreakWorld(membership_.epoch());
+  rings_.GiveUp(member.peer);
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last),

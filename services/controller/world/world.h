@@ -16,6 +16,7 @@
 #include "schemas/membership.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/command_rings.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
@@ -57,7 +58,7 @@ class World {
 
   World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
         const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
-        ReadyWaiters& waiters);
+        ReadyWaiters& waiters, CommandRings& rings);
 
   // If all ranks are present: who waited is welcome, and all connect under a new epoch.
   void StartIfComplete();
@@ -71,6 +72,8 @@ class World {
   void NoticeLosses();
   // Gives up workers that wait for commands and do not get those that were sent.
   void NoticeBrokenConnections();
+  // What a worker has written to its ring makes no sense: it is given up.
+  void HandleBrokenRing(const control::PeerName& worker, const Status& why);
   // The worker of `rank` has lost what was sent to it, and joins anew.
   void ComesBack(Rank rank, const std::string& reason);
   // Before its welcome: the rank of a worker that has left is free again.
@@ -89,7 +92,7 @@ class World {
   // The second frame of all welcomes.
   control::Frame EncodeArenas() const;
   // `forget`: what it holds is out of date.
-  control::Frame WelcomeFor(Rank rank, bool forget) const;
+  control::Frame WelcomeFor(Rank rank, bool forget);
   void HandleLost(const WorkerLoss& loss);
 
   const Tools& tools_;
@@ -100,6 +103,7 @@ class World {
   const ControllerAddress address_;
   const Sessions sessions_;
   ReadyWaiters& waiters_;
+  CommandRings& rings_;
   ConnectionWatch connections_;
   bool is_first_ = true;  // no world was started yet
 };

@@ -37,6 +37,8 @@ StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
   membership.forget = welcome.getForget();
   membership.controller_is_here =
       control::ToString(welcome.getControllerHost().getId()) == ThisHost().id;
+  membership.ring = {control::ToString(welcome.getRingAddress()),
+                     control::ToString(welcome.getRingNonce())};
   membership.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     membership.sessions.push_back(control::ReadSessionRecord(session));

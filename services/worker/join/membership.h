@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/shm/ring_handover.h"
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::worker {
@@ -31,6 +32,7 @@ struct Membership {
   bool forget = false;                           // what was kept of them is out of date
   bool controller_is_here = false;               // its clock is this host's
   std::string communicator = "auto";             // or the backend that the operator has chosen
+  control::RingOffer ring;                       // the memory that commands can come through
 
   int world_size() const { return static_cast<int>(segments.size()); }
 };

@@ -15,6 +15,7 @@
 #include "runtime/control/error_codec.h"
 #include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
+#include "services/controller/common/command_rings.h"
 #include "services/controller/common/liveness.h"
 
 namespace lockstep::controller {
@@ -114,6 +115,21 @@ class FakeReachability final : public Reachability {
   }
 
   std::map<std::string, std::optional<Status>> answers;
+};
+
+// Every worker is offered a ring, once `are_on`.
+class FakeRings final : public CommandRings {
+ public:
+  std::optional<control::RingOffer> OfferTo(const control::PeerName& worker) override {
+    if (!are_on) return std::nullopt;
+    return control::RingOffer{"rings", "nonce of " + worker};
+  }
+  void GiveUp(const control::PeerName& worker) override { given_up.push_back(worker); }
+  bool IsByRing(const control::PeerName& worker) const override { return by_ring.contains(worker); }
+
+  bool are_on = false;
+  std::set<control::PeerName> by_ring;
+  std::vector<control::PeerName> given_up;
 };
 
 }  // namespace lockstep::controller

@@ -128,6 +128,10 @@ std::string DescribeEnvelope(const control::Message& message) {
                       std::to_string(session.getNextCommand());
             }
             if (welcome.getForget()) text += " forget";
+            if (welcome.hasRingNonce()) {
+              text += " ring at " + control::ToString(welcome.getRingAddress()) + ": " +
+                      control::ToString(welcome.getRingNonce());
+            }
             break;
           }
           case wire::Envelope::REFUSED:
@@ -183,6 +187,7 @@ void PartsFixture::Start(Epoch incarnation) {
                    processes_,
                    liveness_,
                    reachability_,
+                   rings_,
                    *metrics_,
                    gate_,
                    {"tcp://liveness", incarnation, "tcp://controller:1", "tcp://controller:2"}},

@@ -112,6 +112,7 @@ class PartsFixture : public testing::Test {
   FakeProcesses processes_;
   FakeLiveness liveness_;
   FakeReachability reachability_;
+  FakeRings rings_;
   std::shared_ptr<FakeGate> gate_;           // null: no client is asked for a key
   std::optional<control::Identity> sender_;  // of what FromClient() says
   std::vector<std::string> shutdowns_;       // that were asked for

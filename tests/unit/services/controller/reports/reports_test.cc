@@ -90,6 +90,21 @@ TEST_F(ReportsTest, StatusTellsSinceWhenTheWorkOfASessionThatEndsIsAborted) {
   EXPECT_EQ(aborted(), 2000);
 }
 
+TEST_F(ReportsTest, StatusTellsToWhomCommandsGoByRing) {
+  rings_.by_ring = {"w1"};
+  Forget();
+  ASSERT_EQ(FromClient("reader", [](auto message) { message.setStatus(4); }), OkStatus());
+  ASSERT_EQ(control::DecodeMessage<wire::ControllerMessage>(
+                parts().outbox.items().back().message[0],
+                [&](wire::ControllerMessage::Reader reader) {
+                  auto workers = reader.getClusterStatus().getWorkers();
+                  EXPECT_FALSE(workers[0].getByRing());
+                  EXPECT_TRUE(workers[1].getByRing());
+                  return OkStatus();
+                }),
+            OkStatus());
+}
+
 // A rank showed why its former worker was lost although another waited in its place.
 TEST_F(ReportsTest, OnlyALostWorkerHasAReason) {
   Lose(0, "killed");

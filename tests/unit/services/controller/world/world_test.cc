@@ -55,6 +55,26 @@ TEST_F(WorldTest, LossFailsAllSessionsAndBreaksTheWorld) {
   EXPECT_EQ(metrics_->counts().workers_lost.value(), 1u);
 }
 
+TEST_F(WorldTest, AWelcomeSaysWhereTheRingIsAndALossGivesItUp) {
+  rings_.are_on = true;
+  Lose(1, "killed");
+  EXPECT_THAT(rings_.given_up, ElementsAre("w1"));
+  Forget();
+  Hello("w2", 1);
+  EXPECT_THAT(ToWorker("w0"), ElementsAre(HasSubstr("ring at rings: nonce of w0")));
+  EXPECT_THAT(ToWorker("w2"), Contains(HasSubstr("ring at rings: nonce of w2")));
+}
+
+TEST_F(WorldTest, AWorkerWhoseRingMakesNoSenseIsLost) {
+  dispatcher_->HandleBrokenRing("w1", InvalidArgument("nonsense"));
+  EXPECT_EQ(parts().membership.member(1).state, Membership::State::kLost);
+  EXPECT_THAT(ToClient("c"),
+              Contains(AllOf(StartsWith("failed"), HasSubstr("makes no sense: nonsense"))));
+  EXPECT_THAT(rings_.given_up, ElementsAre("w1"));
+  dispatcher_->HandleBrokenRing("nobody", InvalidArgument("nonsense"));
+  EXPECT_THAT(rings_.given_up, ElementsAre("w1"));
+}
+
 TEST_F(WorldTest, LossTellsWhatTheWorkerWasExecuting) {
   liveness_.heard[1].is_present = true;
   WorkerActivity& activity = liveness_.heard[1].activity;

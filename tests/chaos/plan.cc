@@ -85,6 +85,7 @@ std::string Plan::Describe() const {
   text << "seed " << seed << ": " << workers << (processes ? " processes" : " threads");
   if (hosts > 0) text << " on " << hosts << " hosts";
   text << ", " << sessions << " sessions, " << steps << " steps, ";
+  if (rings) text << "commands by ring, ";
   if (copies) text << "copies, ";
   if (wires == WireQuality::kLossy) text << "1 in " << one_in << " packets lost, ";
   if (wires == WireQuality::kLowBandwidth) text << mbit << " Mbit/s, ";
@@ -111,6 +112,7 @@ Plan PlanOf(uint64_t seed) {
   plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
   plan.steps = static_cast<int>(Between(random, 1, 40));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
+  plan.rings = seed % 2 == 1;
   return plan;
 }
 

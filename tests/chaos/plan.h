@@ -43,6 +43,7 @@ struct Plan {
   int workers = 0;
   int sessions = 0;
   bool processes = false;  // workers are processes, else threads
+  bool rings = false;      // commands go by ring to those that share memory with the controller
   Fault fault = Fault::kNone;
   int victim = 0;                        // the rank that the fault happens on
   int steps = 0;                         // that every client takes before the fault, at most

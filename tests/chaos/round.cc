@@ -79,6 +79,7 @@ Status RunCluster(const Plan& plan) {
   options.controller.heartbeat_interval = kHeartbeat;
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
+  options.controller.command_rings = plan.rings ? "on" : "off";
   options.worker.arena_bytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<Cluster> cluster,

@@ -42,6 +42,11 @@ _REQUIRED = {
 # thousands of relocations. Only what no shared object of ours uses: archives are not for those.
 _FROM_ARCHIVES = ["capnp"]
 
+# What programs that are started often (cc_binary's `from_archives`) link from archives, too: thirty shared objects less
+# are a quarter of the processor time in which a worker starts. All else shares these, above all modules, which are
+# shared objects.
+_PROGRAMS_FROM_ARCHIVES = ["status", "symbolize", "yaml_cpp"]
+
 # Wanted by the backend mpi and by benchmarks. Defined when found; @system//:config.bzl says which (have_<name>).
 _OPTIONAL = {
     "mpi": ["ompi-c", "ompi"],
@@ -79,6 +84,9 @@ _PLAIN = {
     "gloo": ("/usr/include/gloo/context.h", ["-lgloo"]),
 }
 
+# Named by abseil, and no libraries of the distribution's.
+_OF_THE_COMPILER = ["atomic", "pthread", "rt"]
+
 # Open MPI's header declares C++ bindings that nobody links.
 _EXTRA_DEFINES = {"mpi": ["OMPI_SKIP_MPICXX"]}
 
@@ -110,6 +118,26 @@ def _archived(rctx, module, flags):
                                          rctx.path("{}/lib{}.a".format(folder, flag[2:])).exists else flag
         for flag in flags
     ]
+
+def _archives(rctx):
+    """The BUILD text of :archives, a folder for linkers with those of _PROGRAMS_FROM_ARCHIVES and no shared objects."""
+    names = {}
+    for name in _PROGRAMS_FROM_ARCHIVES:
+        for module in _REQUIRED[name]:
+            folder = _pkg_config(rctx, ["--variable=libdir", module])
+            for flag in _pkg_config(rctx, ["--libs", module]) or []:
+                if flag.startswith("-l"):
+                    names[flag[2:]] = folder[0]
+    for name, folder in names.items():
+        archive = "{}/lib{}.a".format(folder, name)
+        if rctx.path(archive).exists and name not in _OF_THE_COMPILER:
+            rctx.symlink(archive, "archives/lib{}.a".format(name))
+    return """
+filegroup(
+    name = "archives",
+    srcs = glob(["archives/*.a"]),
+)
+"""
 
 def _library(rctx, name, modules, include_dirs):
     """The BUILD text of one library, or None where it is not installed."""
@@ -155,6 +183,8 @@ def _system_libraries_impl(rctx):
         else:
             message = "@system//:{}: there is no {}: run tools/dev setup".format(name, header)
             build += _MISSING.format(name = name, message = message)
+
+    build += _archives(rctx)
 
     config = '"""Which optional system libraries this machine has."""\n\n'
     for name, modules in _OPTIONAL.items():

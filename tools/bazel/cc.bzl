@@ -156,8 +156,29 @@ def cc_library(name, srcs = [], copts = [], hot = False, files_per_unit = FILES_
     """
     _define(native.cc_library, name, srcs, copts, hot, files_per_unit, kwargs)
 
-def cc_binary(name, srcs = [], copts = [], hot = False, files_per_unit = FILES_PER_UNIT, **kwargs):
-    """The same of cc_binary."""
+def cc_binary(
+        name,
+        srcs = [],
+        copts = [],
+        hot = False,
+        files_per_unit = FILES_PER_UNIT,
+        from_archives = False,
+        **kwargs):
+    """The same of cc_binary.
+
+    Args:
+      name: as of cc_library.
+      srcs: as of cc_library.
+      copts: as of cc_library.
+      hot: as of cc_library.
+      files_per_unit: as of cc_library.
+      from_archives: links abseil and yaml-cpp from their archives, for a program whose start is waited for.
+      **kwargs: as of the native rule.
+    """
+    if from_archives:
+        # The linker finds the first that fits, and here are no shared objects.
+        kwargs["linkopts"] = ["-Lexternal/system/archives"] + kwargs.get("linkopts", [])
+        kwargs["additional_linker_inputs"] = ["@system//:archives"]
     _define(native.cc_binary, name, srcs, copts, hot, files_per_unit, kwargs)
 
 def cc_test(name, srcs = [], copts = [], hot = False, files_per_unit = FILES_PER_UNIT, **kwargs):

@@ -19,8 +19,9 @@ constexpr int kTailLines = 10;
 
 StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& options) {
   const std::string base = options.directory + "/" + options.role;
-  // There may be a key in it.
-  LOCKSTEP_RETURN_IF_ERROR(control::WriteFileWhole(base + ".yaml", options.settings, 0600));
+  // There may be a key in it. It is of no use longer than the process, which a crash ends, too.
+  LOCKSTEP_RETURN_IF_ERROR(control::WriteFileWhole(base + ".yaml", options.settings, 0600,
+                                                   control::AfterCrash::kAnything));
   ChildOptions child;
   child.argv = {options.program, "--config", base + ".yaml"};
   if (!options.detached) {

@@ -188,7 +188,8 @@ StatusOr<std::optional<ClusterRecord>> FindBroken(const std::string& name) {
 Status KeepConfiguration(const std::string& directory, const local::ClusterOptions& cluster) {
   constexpr unsigned kOwnerOnly = 0600;  // keys may be among it
   return control::WriteFileWhole((std::filesystem::path(directory) / kGiven).string(),
-                                 local::ToText(cluster), kOwnerOnly);
+                                 local::ToText(cluster), kOwnerOnly,
+                                 control::AfterCrash::kAnything);  // which ends the cluster, too
 }
 
 Status CheckIsAsGiven(const ClusterRecord& record, const local::ClusterOptions& cluster) {

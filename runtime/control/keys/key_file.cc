@@ -113,8 +113,9 @@ void SyncDirectory(const std::string& path) {
   close(fd);
 }
 
-// A file beside `path` that is there whole, with its bytes on the disk.
-StatusOr<std::string> WriteDraft(const std::string& path, const std::string& text, unsigned mode) {
+// A file beside `path` that is there whole, with its bytes on the disk if a crash is to leave them.
+StatusOr<std::string> WriteDraft(const std::string& path, const std::string& text, unsigned mode,
+                                 AfterCrash after_crash = AfterCrash::kOldOrNew) {
   std::string draft = path + ".XXXXXX";
   const int fd = mkostemp(draft.data(), O_CLOEXEC);
   if (fd < 0) return KeyFileError("cannot make a file beside", path, errno);
@@ -126,7 +127,7 @@ StatusOr<std::string> WriteDraft(const std::string& path, const std::string& tex
     if (put < 0 && errno != EINTR) error = errno;
     if (put > 0) written += static_cast<size_t>(put);
   }
-  if (error == 0 && fsync(fd) != 0) error = errno;
+  if (error == 0 && after_crash == AfterCrash::kOldOrNew && fsync(fd) != 0) error = errno;
   close(fd);
   if (error == 0) return draft;
   unlink(draft.c_str());
@@ -158,11 +159,12 @@ std::string RealPath(const std::string& path) {
   return real;
 }
 
-Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode) {
+Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode,
+                      AfterCrash after_crash) {
   const std::string target = RealPath(path);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string draft, WriteDraft(target, text, mode));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string draft, WriteDraft(target, text, mode, after_crash));
   if (rename(draft.c_str(), target.c_str()) == 0) {
-    SyncDirectory(target);
+    if (after_crash == AfterCrash::kOldOrNew) SyncDirectory(target);
     return OkStatus();
   }
   const int error = errno;

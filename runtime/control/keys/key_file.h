@@ -36,9 +36,14 @@ StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key);
 // kResourceExhausted if no descriptor is left.
 StatusOr<std::string> ReadTrustedFile(const std::string& path);
 
+// What is found in place of a written file after the machine has crashed. To wait for the disk, for
+// the first, takes a millisecond or two; the second is for what describes processes of the machine.
+enum class AfterCrash { kOldOrNew, kAnything };
+
 // Writes `text` to a file beside `path` with `mode`, and renames it into place. A file that is
 // there keeps its owner and group; a symbolic link stays one.
-Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode);
+Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode,
+                      AfterCrash after_crash = AfterCrash::kOldOrNew);
 
 // Where the file really is: `path` without symbolic links, if it is there.
 std::string RealPath(const std::string& path);

@@ -191,5 +191,21 @@ TEST_F(KeyFileTest, WrittenFileKeepsItsOwnerAndItsLink) {
   EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
 }
 
+TEST_F(KeyFileTest, FileThatNoCrashOutlivesIsWrittenWholeToo) {
+  const std::string path = Write("worker.yaml", "before, and longer", 0644);
+  ASSERT_EQ(WriteFileWhole(path, "after", 0600, AfterCrash::kAnything), OkStatus());
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text);
+  EXPECT_EQ(text, "after");
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  // No draft stays behind.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_),
+                          std::filesystem::directory_iterator()),
+            1);
+}
+
 }  // namespace
 }  // namespace lockstep::control

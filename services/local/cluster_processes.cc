@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/client/admin.h"
+#include "runtime/client/status_query.h"
 #include "runtime/control/local_address.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
@@ -206,10 +207,12 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
 
 Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
   std::optional<ClusterStatus> last;
+  // Over one connection: another one for each question would take time from what is starting.
+  client::StatusQuery query(address_);
   while (true) {
     // As much for the last question as for others: the deadline's rest may be too short for an
     // answer.
-    const StatusOr<ClusterStatus> status = GetClusterStatus(address_, 200ms);
+    const StatusOr<ClusterStatus> status = query.Ask(200ms);
     if (status.ok()) last = *status;
     if (last.has_value() && last->IsReady()) return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(Watch(kPollInterval, cancel_fd));

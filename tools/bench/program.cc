@@ -1,12 +1,15 @@
 #include "tools/bench/program.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
@@ -32,6 +35,24 @@ std::string Tail(const std::string& text) {
 }
 
 std::string Folder(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+// The sum of the lines "LABEL 123 kB" with these labels of a file of the process.
+StatusOr<size_t> BytesIn(pid_t pid, const std::string& name,
+                         const std::vector<std::string_view>& labels) {
+  std::ifstream file(Folder(pid) + "/" + name);
+  size_t found = 0;
+  size_t sum_kib = 0;
+  for (std::string label; file >> label;) {
+    size_t kib = 0;
+    if (std::find(labels.begin(), labels.end(), label) != labels.end() && file >> kib) {
+      ++found;
+      sum_kib += kib;
+    }
+    std::getline(file, label);
+  }
+  if (found == labels.size()) return sum_kib << 10;
+  return NotFound("process ", pid, " does not run, or has no ", labels.front(), " in ", name);
+}
 
 }  // namespace
 
@@ -86,14 +107,10 @@ StatusOr<std::chrono::duration<double>> CpuTime(pid_t pid) {
   return std::chrono::duration<double>(static_cast<double>(nanos) * 1e-9);
 }
 
-StatusOr<size_t> ResidentBytes(pid_t pid) {
-  std::ifstream file(Folder(pid) + "/status");
-  for (std::string label; file >> label;) {
-    size_t kib = 0;
-    if (label == "VmRSS:" && file >> kib) return kib << 10;
-    std::getline(file, label);
-  }
-  return NotFound("process ", pid, " does not run");
+StatusOr<size_t> ResidentBytes(pid_t pid) { return BytesIn(pid, "status", {"VmRSS:"}); }
+
+StatusOr<size_t> AddedBytes(pid_t pid) {
+  return BytesIn(pid, "smaps_rollup", {"Pss_Anon:", "Pss_File:"});
 }
 
 }  // namespace lockstep::bench

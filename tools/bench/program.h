@@ -37,4 +37,8 @@ StatusOr<std::chrono::duration<double>> CpuTime(pid_t pid);
 // Resident memory, shared pages included.
 StatusOr<size_t> ResidentBytes(pid_t pid);
 
+// Resident memory that the process adds to the machine's, beside shared memory such as arenas: its
+// own pages, and its share of those pages of programs and libraries that others map, too.
+StatusOr<size_t> AddedBytes(pid_t pid);
+
 }  // namespace lockstep::bench

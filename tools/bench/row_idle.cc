@@ -24,6 +24,7 @@ constexpr int kBusyWorkers = 4;
 constexpr double kGoalPercent = 1;
 constexpr double kGoalControllerMb = 40;
 constexpr double kGoalWorkerMb = 60;
+constexpr double kGoalAddedMb = 8;
 // A heap keeps the size of the longest queue it has seen, which the flow window (8 MiB) bounds. The
 // least that can be kept per call, 16 bytes of a heap, would be 160 MB.
 constexpr double kGoalGrowthMb = 8.4;
@@ -41,17 +42,19 @@ StatusOr<double> CpuSeconds(const std::vector<pid_t>& pids) {
   return seconds;
 }
 
-StatusOr<std::vector<double>> ResidentMb(const std::vector<pid_t>& pids) {
+using MeasureBytes = StatusOr<size_t>(pid_t pid);
+
+StatusOr<std::vector<double>> Mb(const std::vector<pid_t>& pids, MeasureBytes* measure) {
   std::vector<double> result;
   for (const pid_t pid : pids) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const size_t bytes, ResidentBytes(pid));
+    LOCKSTEP_ASSIGN_OR_RETURN(const size_t bytes, measure(pid));
     result.push_back(static_cast<double>(bytes) / kMb);
   }
   return result;
 }
 
-StatusOr<double> LargestResidentMb(const std::vector<pid_t>& pids) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<double> all, ResidentMb(pids));
+StatusOr<double> LargestMb(const std::vector<pid_t>& pids, MeasureBytes* measure) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<double> all, Mb(pids, measure));
   return *std::max_element(all.begin(), all.end());
 }
 
@@ -72,6 +75,10 @@ Status MeasureIdleness(const Settings& settings, Report& report) {
                                     .what = "memory of the largest worker",
                                     .unit = "MB",
                                     .goal = Goal::ValueAtMost(kGoalWorkerMb)});
+  Line& added_memory = report.Add({.row = "idle",
+                                   .what = "memory that a worker adds, beside arenas",
+                                   .unit = "MB",
+                                   .goal = Goal::ValueAtMost(kGoalAddedMb)});
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, ServiceCluster::Up(settings, kIdleWorkers));
   // An open session is part of the picture: it has heartbeats of its own.
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
@@ -89,10 +96,12 @@ Status MeasureIdleness(const Settings& settings, Report& report) {
   workers_cpu.ours = {(workers_after - workers_before) / span.count() * 100};
   controller_cpu.ours = {(controller_after - controller_before) / span.count() * 100};
 
-  LOCKSTEP_ASSIGN_OR_RETURN(const double controller_mb, LargestResidentMb(controller));
+  LOCKSTEP_ASSIGN_OR_RETURN(const double controller_mb, LargestMb(controller, &ResidentBytes));
   controller_memory.ours = {controller_mb};
-  LOCKSTEP_ASSIGN_OR_RETURN(const double worker_mb, LargestResidentMb(workers));
+  LOCKSTEP_ASSIGN_OR_RETURN(const double worker_mb, LargestMb(workers, &ResidentBytes));
   worker_memory.ours = {worker_mb};
+  LOCKSTEP_ASSIGN_OR_RETURN(const double added_mb, LargestMb(workers, &AddedBytes));
+  added_memory.ours = {added_mb};
   LOCKSTEP_RETURN_IF_ERROR(session.Close());
   return cluster->Down();
 }
@@ -133,7 +142,7 @@ Status MeasureGrowth(const Settings& settings, Report& report) {
   for (int part = 0; part < kParts; ++part) {
     LOCKSTEP_RETURN_IF_ERROR(Issue(session, nop, calls / kParts));
     for (Watched& processes : watched) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<double> all, ResidentMb(processes.pids));
+      LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<double> all, Mb(processes.pids, &ResidentBytes));
       processes.looks_mb.push_back(std::accumulate(all.begin(), all.end(), 0.0) /
                                    static_cast<double>(all.size()));
     }

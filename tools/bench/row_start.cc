@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kServiceWorkers = 8;
 constexpr int kLocalWorkers = 4;
-constexpr double kGoalServices = 1;
-constexpr double kGoalLocal = 0.2;
+constexpr double kGoalServices = 0.06;
+constexpr double kGoalLocal = 0.025;
 
 // Seconds that `start` takes.
 template <typename Start>

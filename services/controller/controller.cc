@@ -68,11 +68,16 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       control::ZmqListen(context, options.liveness_endpoint,
                          {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
   control::RingServerChannel* rings = nullptr;
-  if (options.command_rings == "on") {
+  if (options.command_rings != "off") {
     auto channel = control::RingServerChannel::Create(std::move(workers), options.workers);
-    if (!channel.ok()) return Annotate(channel.status(), "command_rings: on");
-    rings = channel->get();
-    workers = std::move(*channel);
+    if (channel.ok()) {
+      rings = channel->get();
+      workers = std::move(*channel);
+    } else if (options.command_rings == "on") {
+      return Annotate(channel.status(), "command_rings: on");
+    } else {
+      log::Warn("commands reach all workers by socket: ", Message(channel.status()));
+    }
   }
   return Start(options,
                {std::move(clients), std::move(workers), std::move(liveness), gates.clients, rings});

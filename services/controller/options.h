@@ -60,9 +60,9 @@ struct ControllerOptions {
   std::string fragments = "operator";
   // Most sessions of one key's owner, where keys are asked for.
   int max_sessions_per_key = 256;
-  // "on": commands reach workers of this host through shared memory, others by socket; "off": all
-  // by socket.
-  std::string command_rings = "off";
+  // "auto": commands reach workers of this host through shared memory, if there is such memory, and
+  // others by socket; "on": it is an error that there is none; "off": all by socket.
+  std::string command_rings = "auto";
   // After a message, threads look again at once for this long before they sleep.
   std::chrono::microseconds poll_before_sleep{200};
 };

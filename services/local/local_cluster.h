@@ -55,8 +55,8 @@ struct LocalClusterOptions {
   std::string fragment_cache;
   // Of each worker, among which it divides the loops and products of one fragment.
   int fragment_threads = 1;
-  // ControllerOptions::command_rings: "on" or "off".
-  std::string command_rings = "off";
+  // ControllerOptions::command_rings: "auto", "on" or "off".
+  std::string command_rings = "auto";
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside

@@ -59,7 +59,7 @@ TEST_P(SessionTest, CommandsComeByRingWhereTheSettingAndTheHostLetThem) {
   if (GetParam() == ClusterKind::kLocalThreads) {
     GTEST_SKIP() << "its status is asked from inside the cluster only";
   }
-  const bool rings_are_on = ClusterOptions().controller.command_rings == "on";
+  const bool rings_are_on = ClusterOptions().controller.command_rings != "off";
   const auto status =
       Unwrap(GetClusterStatus(SharedCluster(GetParam()).address(), std::chrono::seconds(30)));
   int by_ring = 0;

@@ -23,7 +23,7 @@ RingServerChannel::Slot::Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& ta
       worker(answers.header().sleep) {}
 
 StatusOr<std::unique_ptr<RingServerChannel>> RingServerChannel::Create(
-    std::unique_ptr<ServerChannel> sockets, int slots) {
+    std::unique_ptr<ServerChannel>&& sockets, int slots) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<RingHost> host, RingHost::Create(slots));
   LOCKSTEP_RETURN_IF_ERROR(host->WatchToo(sockets->wait_fd()));
   return std::unique_ptr<RingServerChannel>(

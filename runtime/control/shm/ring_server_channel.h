@@ -29,9 +29,10 @@ namespace lockstep::control {
 // Threads: one at a time.
 class RingServerChannel final : public ServerChannel {
  public:
-  // For at most `slots` peers at a time. kUnavailable: this host has no such memory.
-  static StatusOr<std::unique_ptr<RingServerChannel>> Create(std::unique_ptr<ServerChannel> sockets,
-                                                             int slots);
+  // For at most `slots` peers at a time. kUnavailable: this host has no such memory; then `sockets`
+  // are left as they were.
+  static StatusOr<std::unique_ptr<RingServerChannel>> Create(
+      std::unique_ptr<ServerChannel>&& sockets, int slots);
   ~RingServerChannel() override;
 
   // For the peer's welcome; none: it has its ring already.

@@ -23,11 +23,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 4;
 constexpr int kUnderWay = 10;
-constexpr int kWarmUps = 100;
+constexpr int kRoundsBefore = 100;
 // One round trip, as a sync is.
 constexpr double kAnswerGoal = 1 / 1.2;
 constexpr double kWriteGoal = 1 / 1.5;
-constexpr char kRival[] = "a call and SyncAll";
+constexpr char kCallAndSync[] = "a call and SyncAll";
 
 // What is asked of a session again and again.
 struct Question {
@@ -71,7 +71,7 @@ class Asked {
                                                   Report& report) {
     auto asked = std::make_unique<Asked>(std::move(session));
     LOCKSTEP_RETURN_IF_ERROR(asked->AddQuestions(where, report));
-    for (int i = 0; i < kWarmUps; ++i) {
+    for (int i = 0; i < kRoundsBefore; ++i) {
       for (Question& question : asked->questions_) LOCKSTEP_RETURN_IF_ERROR(question.ask());
     }
     return asked;
@@ -83,7 +83,7 @@ class Asked {
     for (size_t i = 1; i < questions_.size(); ++i) {
       Line& line = *questions_[i].line;
       line.ours.push_back(medians[i]);
-      line.Rival(kRival).values.push_back(medians[0]);
+      line.Rival(kCallAndSync).values.push_back(medians[0]);
     }
     return OkStatus();
   }

@@ -32,11 +32,12 @@ constexpr int kSyncWarmUps = 300;
 }  // namespace
 
 StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
-    int workers, Sockets sockets, const std::string& worker_program) {
+    int workers, Way way, const std::string& worker_program) {
   local::LocalClusterOptions options;
   options.workers = workers;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;
-  options.tcp = sockets == Sockets::kTcp;
+  options.tcp = way == Way::kTcp;
+  options.command_rings = way == Way::kUsual ? "auto" : "off";
   options.worker_binary = worker_program;
   return local::LocalCluster::Start(options);
 }

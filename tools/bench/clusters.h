@@ -16,12 +16,12 @@
 
 namespace lockstep::bench {
 
-// Workers in processes of their own, the controller in this one. They talk through sockets in a
-// directory, or over TCP (loopback), as hosts do. `worker_program`: empty for the one that people
-// run.
-enum class Sockets { kIpc, kTcp };
+// Workers in processes of their own, the controller in this one. Commands reach them as they do by
+// themselves, through shared memory; or by sockets alone, in a directory, or over TCP (loopback),
+// as between hosts. `worker_program`: empty for the one that people run.
+enum class Way { kUsual, kIpc, kTcp };
 StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
-    int workers, Sockets sockets = Sockets::kIpc, const std::string& worker_program = "");
+    int workers, Way way = Way::kUsual, const std::string& worker_program = "");
 
 // The same on GPUs, one for each worker.
 StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers);

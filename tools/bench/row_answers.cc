@@ -138,7 +138,7 @@ class Asked {
 Status MeasureAnswers(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kWorkers));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto services, ServiceCluster::Up(settings, kWorkers));
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto tcp_cluster, StartLocalCluster(kWorkers, Sockets::kTcp));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto tcp_cluster, StartLocalCluster(kWorkers, Way::kTcp));
   std::vector<std::unique_ptr<Asked>> sessions;
   const auto prepare = [&](StatusOr<Session> session, const char* where) -> Status {
     LOCKSTEP_RETURN_IF_ERROR(session.status());

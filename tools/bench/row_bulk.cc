@@ -136,7 +136,7 @@ StatusOr<double> SyncP99(Session& session, More more) {
 
 // A second session syncs while the first one copies. Both are of a cluster of its own.
 Status MeasureDelay(const Settings& settings, Line& line) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1, Sockets::kTcp));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1, Way::kTcp));
   LOCKSTEP_ASSIGN_OR_RETURN(Session copying, cluster->Connect(BySocket()));
   LOCKSTEP_ASSIGN_OR_RETURN(Session waiting, cluster->Connect());
   LOCKSTEP_ASSIGN_OR_RETURN(Copies copies, Copies::Prepare(copying, kBesideSyncs));
@@ -211,7 +211,7 @@ Status MeasureDelays(const Settings& settings, Report& report) {
 }  // namespace
 
 Status MeasureBulk(const Settings& settings, Report& report) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1, Sockets::kTcp));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1, Way::kTcp));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect(BySocket()));
   LOCKSTEP_RETURN_IF_ERROR(MeasureRates(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(session.Close());

@@ -33,7 +33,7 @@ class Calls {
   static StatusOr<Calls> Start(int workers, const std::string& worker_program) {
     Calls calls;
     LOCKSTEP_ASSIGN_OR_RETURN(calls.cluster_,
-                              StartLocalCluster(workers, Sockets::kIpc, worker_program));
+                              StartLocalCluster(workers, Way::kUsual, worker_program));
     LOCKSTEP_ASSIGN_OR_RETURN(Session session, calls.cluster_->Connect());
     calls.session_ = std::make_unique<Session>(std::move(session));
     LOCKSTEP_ASSIGN_OR_RETURN(calls.nop_, calls.session_->GetFunction("lockstep.nop"));

@@ -35,6 +35,8 @@ class ConnectionTest : public ServicesFixture {
     options.heartbeat_interval = 50ms;
     options.worker_timeout = 1s;
     options.session_lease = 2s;
+    // What shared memory carries does not break with a wire.
+    options.command_rings = "off";
     StartController(options);
     to_clients_ = std::make_unique<support::TcpProxy>(controller_->client_endpoint());
     to_workers_ = std::make_unique<support::TcpProxy>(controller_->worker_endpoint());

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
@@ -12,8 +13,9 @@
 namespace lockstep::control {
 namespace {
 
-// Waiting threads that yield to each other come back within a few microseconds.
-constexpr std::chrono::microseconds kLongYield{100};
+// Waiting threads that yield to each other come back within some ten microseconds each; one that
+// computes keeps a processor for its time slice of milliseconds.
+constexpr std::chrono::microseconds kLongYield{1000};
 constexpr std::chrono::milliseconds kSleepAtOnceFor{100};
 
 }  // namespace
@@ -59,6 +61,14 @@ bool HasUndrainedInput(absl::Span<Channel* const> channels) {
   return false;
 }
 
+// Descriptors are looked at in one of so many turns if no channel needs its own to tell.
+constexpr unsigned kTurnsBetweenPolls = 8;
+
+bool AnyDrained(absl::Span<Channel* const> channels) {
+  return std::any_of(channels.begin(), channels.end(),
+                     [](const Channel* channel) { return channel->drained(); });
+}
+
 // Sleeps once; true as Poll().
 bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline) {
   for (Channel* channel : channels) channel->BeginSleep();
@@ -78,8 +88,10 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
   // Input that is there already may not make its descriptor readable any more.
   if (HasUndrainedInput(channels)) return true;
   awake_.Begin();
-  while (!deadline.Expired() && awake_.Yield()) {
-    if (HasUndrainedInput(channels) || Poll(set, channels, 0)) return true;
+  for (unsigned turn = 0; !deadline.Expired() && awake_.Yield(); ++turn) {
+    if (HasUndrainedInput(channels)) return true;
+    const bool must_poll = turn % kTurnsBetweenPolls == 0 || AnyDrained(channels);
+    if (must_poll && Poll(set, channels, 0)) return true;
   }
   do {
     if (Sleep(set, channels, deadline)) return true;

@@ -115,8 +115,10 @@ void RingClientChannel::Detach() {
 }
 
 bool RingClientChannel::HasInput() {
-  // Asked always: its descriptor stays readable until then, and must not keep a thread awake for
-  // what is not due yet.
+  const bool ring_is_enough = by_ring() && !by_socket_is_due_ && !detached_;
+  if (ring_is_enough && ++looks_ % kSocketsEvery != 0) return rings_->reader->HasInput();
+  // Asked also for what is not due yet: its descriptor stays readable until then, and must not keep
+  // a thread awake.
   const bool by_socket = sockets_->HasInput();
   if (!by_ring() || by_socket_is_due_) return by_socket;
   return rings_->reader->HasInput() || (detached_ && by_socket);
@@ -124,6 +126,7 @@ bool RingClientChannel::HasInput() {
 
 void RingClientChannel::BeginSleep() {
   if (rings_ != nullptr) rings_->answers.header().sleep.Begin();
+  looks_ = kSocketsEvery - 1;  // the next look is a whole one
 }
 
 void RingClientChannel::EndSleep() {

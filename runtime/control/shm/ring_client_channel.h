@@ -68,7 +68,8 @@ class RingClientChannel final : public ClientChannel {
   std::unique_ptr<Rings> rings_;
   bool detached_ = false;
   bool by_socket_is_due_ = false;  // the next message comes by socket
-  uint64_t sent_ = 0;              // messages, since they are numbered
+  unsigned looks_ = 0;
+  uint64_t sent_ = 0;  // messages, since they are numbered
   Status failure_;
 };
 

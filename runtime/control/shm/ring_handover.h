@@ -31,6 +31,10 @@ struct RingOffer {
 inline constexpr uint64_t kBroadcastWords = (uint64_t{4} << 20) / 8;
 inline constexpr uint64_t kAnswerWords = (uint64_t{256} << 10) / 8;
 
+// Who waits for what comes by ring looks at the sockets in one of so many turns: that is some
+// system calls, and a look at a ring none.
+inline constexpr unsigned kSocketsEvery = 8;
+
 // A frame in front of a message, or alone.
 struct RingNote {
   uint64_t magic = 0;

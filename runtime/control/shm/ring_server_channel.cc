@@ -177,15 +177,19 @@ bool RingServerChannel::Slot::HasInput() const {
 bool RingServerChannel::HasInput() {
   if (++looks_ % kLookEvery == 0) LookAtHost();
   PublishWaiting();
-  // Asked always: its descriptor stays readable until then.
-  if (sockets_->HasInput() || stashed_.has_value()) return true;
+  // Asked at least now and then: its descriptor stays readable until then.
+  const bool ask_sockets = slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
+  if (stashed_.has_value() || (ask_sockets && sockets_->HasInput())) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
   }
   return false;
 }
 
-void RingServerChannel::BeginSleep() { host_->broadcast().header().sleep.Begin(); }
+void RingServerChannel::BeginSleep() {
+  host_->broadcast().header().sleep.Begin();
+  looks_ = kLookEvery - 1;  // the next look is a whole one
+}
 
 void RingServerChannel::EndSleep() {
   host_->broadcast().header().sleep.End();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -85,6 +86,14 @@ StatusOr<Numbers> RunRival(const ProgramRun& run) {
     if (words >> name >> value && words.eof()) numbers[name] = value;
   }
   return numbers;
+}
+
+std::string UnpackedFolder(const std::string& name) {
+  const char* const home = std::getenv("HOME");
+  const char* const deps = std::getenv("LOCKSTEP_DEPS");
+  return (deps != nullptr ? std::string(deps)
+                          : std::string(home == nullptr ? "" : home) + "/.cache/lockstep/deps") +
+         "/" + name;
 }
 
 StatusOr<double> Get(const Numbers& numbers, const std::string& name) {

@@ -31,6 +31,9 @@ StatusOr<Numbers> RunRival(const ProgramRun& run);
 // kNotFound if the rival did not print it.
 StatusOr<double> Get(const Numbers& numbers, const std::string& name);
 
+// Where `tools/dev setup` unpacks the wheels of this name, whether or not it has.
+std::string UnpackedFolder(const std::string& name);
+
 // Time on a processor of all threads that live, to the nanosecond (the usual counters have 10 ms).
 StatusOr<std::chrono::duration<double>> CpuTime(pid_t pid);
 

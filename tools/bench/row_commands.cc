@@ -16,6 +16,7 @@
 #include "runtime/client/session_commands.h"
 #include "runtime/control/batch.h"
 #include "tools/bench/clusters.h"
+#include "tools/bench/disco.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
 
@@ -105,6 +106,8 @@ Status MeasureCalls(const Settings& settings, Report& report) {
                             FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string ring,
                             FindProgram("shared_ring", "LOCKSTEP_SHARED_RING", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Disco disco,
+                            Disco::Find(settings, "commands_per_s", {&executed, &typed}));
   const auto commands_of = [&](std::vector<std::string> argv) -> StatusOr<double> {
     LOCKSTEP_ASSIGN_OR_RETURN(const Numbers numbers,
                               RunRival({.argv = std::move(argv), .scratch = settings.scratch}));
@@ -133,6 +136,7 @@ Status MeasureCalls(const Settings& settings, Report& report) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Rates with_arguments,
                               TimeCalls(session, calls / 4, call_typed));
     typed.ours.push_back(with_arguments.executed);
+    LOCKSTEP_RETURN_IF_ERROR(disco.Measure(kCallsWorkers));
     for (Line* const line : {&executed, &typed}) {
       line->Rival("bare ROUTER-DEALER").values.push_back(by_socket);
       line->Rival("bare ring").values.push_back(by_ring);

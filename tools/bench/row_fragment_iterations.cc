@@ -92,12 +92,7 @@ class NumPyRival {
 
   // `tools/dev setup --rivals` unpacks it. Ok: it is there.
   Status FindDask() {
-    const char* const home = std::getenv("HOME");
-    const char* const deps = std::getenv("LOCKSTEP_DEPS");
-    const std::string folder =
-        (deps != nullptr ? std::string(deps)
-                         : std::string(home == nullptr ? "" : home) + "/.cache/lockstep/deps") +
-        "/dask";
+    const std::string folder = UnpackedFolder("dask");
     LOCKSTEP_RETURN_IF_ERROR(CheckImport("distributed", folder));
     dask_folder_ = folder;
     return OkStatus();

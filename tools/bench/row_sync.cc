@@ -7,6 +7,7 @@
 
 #include "runtime/base/child_process.h"
 #include "tools/bench/clusters.h"
+#include "tools/bench/disco.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
 
@@ -53,6 +54,8 @@ Status MeasureSync(const Settings& settings, Report& report) {
                             FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string ring,
                             FindProgram("shared_ring", "LOCKSTEP_SHARED_RING", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Disco disco,
+                            Disco::Find(settings, "sync_p50_us", {embedded, service}));
   const std::string workers = std::to_string(kSyncWorkers);
   const auto run = [&](std::vector<std::string> argv) {
     return RunRival({.argv = std::move(argv), .scratch = settings.scratch});
@@ -92,6 +95,7 @@ Status MeasureSync(const Settings& settings, Report& report) {
       line->Rival("bare ring").values.push_back(by_ring);
       line->Rival("bare ROUTER-DEALER").values.push_back(by_ipc);
     }
+    LOCKSTEP_RETURN_IF_ERROR(disco.Measure(kSyncWorkers));
     by_socket->Rival("bare ROUTER-DEALER").values.push_back(by_ipc);
     by_tcp->Rival("bare ROUTER-DEALER").values.push_back(by_bare_tcp);
   }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
 # tools/dev setup: the distribution's packages, the wheels of tvm-ffi and clang-tidy, a digest for Bazel of what is
-# compiled with; with --cuda, a CUDA toolkit; with --fragments, MLIR; with --rivals, Dask; with --deployments, what
+# compiled with; with --cuda, a CUDA toolkit; with --fragments, MLIR; with --rivals, Dask and TVM Disco; with --deployments, what
 # packages, images and jobs are tried with; with --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
 
@@ -33,7 +33,7 @@ cmd_setup() {
   install_wheel tvm_ffi
   install_wheel clang_tidy
   [[ "$cuda" == no ]] || install_cuda
-  [[ "$rivals" == no ]] || install_dask
+  [[ "$rivals" == no ]] || install_rivals
   [[ "$kubernetes" == no ]] || install_kubernetes
   write_bazel_settings "$packages"
 }
@@ -124,11 +124,17 @@ install_cuda() {
     die "the CUDA toolkit could not be fetched (LOCKSTEP_CUDA=no does without, and skips the tests on fake GPUs)"
 }
 
-# Beside NumPy, which is among the packages of fragments.
-install_dask() {
-  local requirements="$ROOT/tools/dev.d/dask.txt" target="$DEPS/dask"
+# Dask beside NumPy, which is among the packages of fragments; Disco with a NumPy of its own.
+install_rivals() {
+  install_rival dask "Dask (5 MB)"
+  install_rival disco "TVM Disco (130 MB)"
+}
+
+# install_rival NAME WHAT: WHAT is NAME.txt's wheels.
+install_rival() {
+  local requirements="$ROOT/tools/dev.d/$1.txt" target="$DEPS/$1"
   cmp -s "$requirements" "$target/wheels.txt" && return 0
-  step "Fetching Dask (5 MB)" unpack_wheels "$requirements" "$target" || die "Dask could not be fetched"
+  step "Fetching $2" unpack_wheels "$requirements" "$target" || die "$2 could not be fetched"
 }
 
 # Prints the directory of a toolkit that was not unpacked by us; fails if there is none.

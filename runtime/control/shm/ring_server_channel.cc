@@ -177,9 +177,7 @@ bool RingServerChannel::Slot::HasInput() const {
 bool RingServerChannel::HasInput() {
   if (++looks_ % kLookEvery == 0) LookAtHost();
   PublishWaiting();
-  // Asked at least now and then: its descriptor stays readable until then.
-  const bool ask_sockets = slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
-  if (stashed_.has_value() || (ask_sockets && sockets_->HasInput())) return true;
+  if (stashed_.has_value() || (MustAskSockets() && sockets_->HasInput())) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
   }
@@ -202,7 +200,7 @@ bool RingServerChannel::Receive(PeerName* from, Message* message) {
   if (TakeStashed(from, message)) return true;
   const bool sockets_first = looks_ % kSocketsFirstEvery == 0;
   if (!sockets_first && TakeFromRings(from, message)) return true;
-  while (sockets_->Receive(from, message)) {
+  while (MustAskSockets() && sockets_->Receive(from, message)) {
     if (TakeBySocket(from, message)) return true;
   }
   return sockets_first && TakeFromRings(from, message);

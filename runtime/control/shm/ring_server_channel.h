@@ -98,6 +98,11 @@ class RingServerChannel final : public ServerChannel {
   RingServerChannel(std::unique_ptr<ServerChannel> sockets, std::unique_ptr<RingHost> host);
 
   Slot& at(int slot) { return *slots_[static_cast<size_t>(slot)]; }
+  // While all workers have rings, now and then is enough; the sockets' descriptor stays readable
+  // until they are asked.
+  bool MustAskSockets() const {
+    return slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
+  }
   // Who has mapped its ring, and who has ended.
   void LookAtHost();
   // Those that have mapped their ring are written to, once nothing waits for room.

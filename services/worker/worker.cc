@@ -369,6 +369,9 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
                                    const control::Frame& body) {
   // Going on after a gap would be silently wrong: registers would miss what others have.
   if (sequence != last_sequence_ + 1) {
+    // A controller that has ended took along what was to come by ring. All that follows is lost,
+    // too; this worker waits for another controller, as those do that have got less.
+    if (controller_->detached()) return true;
     return Internal("batch ", sequence, " came after batch ", last_sequence_,
                     "; some were lost on the way");
   }

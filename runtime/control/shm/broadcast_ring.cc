@@ -13,6 +13,7 @@ uint64_t BroadcastWriter::AddReader(int slot, const std::atomic<uint64_t>* read)
 
 void BroadcastWriter::RemoveReader(int slot) {
   std::erase_if(readers_, [slot](const Reader& reader) { return reader.slot == slot; });
+  std::erase(broken_, slot);
 }
 
 bool BroadcastWriter::HasRoom(uint64_t words) {

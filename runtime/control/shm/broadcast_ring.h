@@ -41,8 +41,10 @@ class BroadcastWriter {
   // Readers are to tell when there is room for `words`; 0: they need not.
   void AwaitRoom(uint64_t words);
   // Readers that have noted what cannot be: they are waited for no more, and are to be removed.
-  // Handed out once.
+  // Handed out once. To be asked after each Write().
   std::vector<int> TakeBroken();
+  // What `read` is of a reader that has read all.
+  uint64_t head() const { return head_; }
 
  private:
   // One record is no more than this part of a ring, so that others go on meanwhile.

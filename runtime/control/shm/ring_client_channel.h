@@ -30,6 +30,9 @@ class RingClientChannel final : public ClientChannel {
   Status Attach(const RingOffer& offer, Deadline deadline);
   // The controller's messages come by ring.
   bool by_ring() const { return rings_ != nullptr && rings_->reader.has_value(); }
+  // The controller has closed its end, as it does when it ends: what was not in the ring by then is
+  // lost.
+  bool detached() const { return detached_; }
   // Not OK: what was in the ring is lost, and no message comes any more.
   const Status& failure() const { return failure_; }
 

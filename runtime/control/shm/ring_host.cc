@@ -106,11 +106,11 @@ RingHost::News RingHost::Look() {
 }
 
 void RingHost::AcceptLinks() {
-  while (std::optional<RingLink> link = listener_.Accept()) {
+  for (RingLink& link : listener_.Accept()) {
     if (links_.size() >= link_of_.size() + kMostStrangers) continue;
     const uint64_t id = ++last_link_;
-    if (!Watch(all_, link->fd(), id).ok()) continue;
-    links_.emplace(id, Connection{std::move(*link), std::nullopt, "", std::nullopt});
+    if (!Watch(all_, link.fd(), id).ok()) continue;
+    links_.emplace(id, Connection{std::move(link), std::nullopt, "", std::nullopt});
   }
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/control/shm/ring_link.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -39,6 +40,8 @@ struct AbstractName {
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
+
+Descriptor OpenSpare() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 Status LinkError(const char* what) { return Unavailable(what, ": ", std::strerror(errno)); }
 
@@ -147,16 +150,28 @@ StatusOr<RingListener> RingListener::Create() {
   return RingListener(std::move(socket), std::move(address));
 }
 
-std::optional<RingLink> RingListener::Accept() {
-  while (true) {
+RingListener::RingListener(Descriptor socket, std::string address)
+    : socket_(std::move(socket)), address_(std::move(address)), spare_(OpenSpare()) {}
+
+std::vector<RingLink> RingListener::Accept() {
+  constexpr int kMostAtATime = 64;
+  std::vector<RingLink> links;
+  for (int i = 0; i < kMostAtATime; ++i) {
     Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      return std::nullopt;
+    if (socket.is_open()) {
+      StatusOr<RingLink> link = RingLink::Check(std::move(socket));
+      if (link.ok()) links.push_back(std::move(*link));
+    } else if (errno == EMFILE || errno == ENFILE) {
+      spare_.Close();
+      Descriptor turned_away(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      turned_away.Close();
+      spare_ = OpenSpare();
+      break;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      break;
     }
-    StatusOr<RingLink> link = RingLink::Check(std::move(socket));
-    if (link.ok()) return std::move(*link);
   }
+  return links;
 }
 
 }  // namespace lockstep::control

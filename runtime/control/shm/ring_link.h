@@ -1,8 +1,9 @@
 // The unix socket between the controller and a worker that share rings: it hands descriptors over,
 // carries wake-ups, and ends with the process at its other end.
 //
-// Its address is a name of the abstract kind, which no file has and which cannot be guessed. The
-// kernel tells each end whose the other one is: another user's is refused.
+// Its address is a name of the abstract kind, which no file has. Other users may find it, as the
+// kernel lists such names, and connect; but it tells each end whose the other one is, and another
+// user's is refused.
 #pragma once
 
 #include <sys/types.h>
@@ -60,15 +61,17 @@ class RingListener {
   const std::string& address() const { return address_; }
   // Readable when a connection may have come.
   int fd() const { return socket_.get(); }
-  // The next connection of this user's; none: there is none. Those of others are closed.
-  std::optional<RingLink> Accept();
+  // The connections of this user's among some that have come. Those of others are closed; fd()
+  // stays readable if there are more, so that nobody who connects again and again keeps us here.
+  std::vector<RingLink> Accept();
 
  private:
-  RingListener(Descriptor socket, std::string address)
-      : socket_(std::move(socket)), address_(std::move(address)) {}
+  RingListener(Descriptor socket, std::string address);
 
   Descriptor socket_;
   std::string address_;
+  // Given up for a moment when no descriptor is left, to close who waits: fd() would stay readable.
+  Descriptor spare_;
 };
 
 }  // namespace lockstep::control

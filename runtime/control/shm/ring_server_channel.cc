@@ -1,5 +1,6 @@
 #include "runtime/control/shm/ring_server_channel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -11,6 +12,8 @@ namespace {
 // the sockets before the rings.
 constexpr unsigned kLookEvery = 64;
 constexpr unsigned kSocketsFirstEvery = 16;
+// Messages of sockets that are looked at in one turn, if nothing is to be handed out.
+constexpr int kMostBySocket = 64;
 
 }  // namespace
 
@@ -23,17 +26,19 @@ RingServerChannel::Slot::Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& ta
       worker(answers.header().sleep) {}
 
 StatusOr<std::unique_ptr<RingServerChannel>> RingServerChannel::Create(
-    std::unique_ptr<ServerChannel>&& sockets, int slots) {
+    std::unique_ptr<ServerChannel>&& sockets, int slots, std::chrono::milliseconds longest_gap) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<RingHost> host, RingHost::Create(slots));
   LOCKSTEP_RETURN_IF_ERROR(host->WatchToo(sockets->wait_fd()));
   return std::unique_ptr<RingServerChannel>(
-      new RingServerChannel(std::move(sockets), std::move(host)));
+      new RingServerChannel(std::move(sockets), std::move(host), longest_gap));
 }
 
 RingServerChannel::RingServerChannel(std::unique_ptr<ServerChannel> sockets,
-                                     std::unique_ptr<RingHost> host)
+                                     std::unique_ptr<RingHost> host,
+                                     std::chrono::milliseconds longest_gap)
     : sockets_(std::move(sockets)),
       host_(std::move(host)),
+      longest_gap_(longest_gap),
       writer_(host_->broadcast()),
       slots_(static_cast<size_t>(host_->slots())) {}
 
@@ -42,7 +47,12 @@ RingServerChannel::~RingServerChannel() = default;
 // --- Who has a ring.
 
 std::optional<RingOffer> RingServerChannel::OfferTo(const PeerName& peer) {
-  if (IsByRing(peer)) return std::nullopt;
+  // It may have mapped its ring a moment ago.
+  LookAtHost();
+  const bool has_ring = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+    return slot != nullptr && slot->peer == peer;
+  });
+  if (has_ring) return std::nullopt;
   return host_->OfferTo(peer);
 }
 
@@ -68,7 +78,20 @@ void RingServerChannel::LookAtHost() {
     at(slot).has_ended = at(slot).HasInput();
     if (!at(slot).has_ended) Free(slot);
   }
+  NoticeGaps();
   ActivateMapped();
+}
+
+void RingServerChannel::NoticeGaps() {
+  const auto now = Deadline::Clock::now();
+  for (size_t index = 0; index < slots_.size(); ++index) {
+    const Slot* const slot = slots_[index].get();
+    const bool waits = slot != nullptr && slot->held.has_value() && !slot->HasInput();
+    if (!waits || now - slot->held_since < longest_gap_) continue;
+    Break(static_cast<int>(index),
+          Unavailable("its message ", slot->received + 1, " has not come by socket, and message ",
+                      slot->held->number, " has come by ring: its connection has lost one"));
+  }
 }
 
 void RingServerChannel::ActivateMapped() {
@@ -89,18 +112,26 @@ void RingServerChannel::Free(int slot) {
   host_->Free(slot);
   writer_.RemoveReader(slot);
   std::erase(mapped_, slot);
-  slot_of_.erase(freed->peer);
+  if (freed->is_active) slot_of_.erase(freed->peer);
   if (stashed_.has_value() && stashed_->slot == slot) stashed_.reset();
   PublishWaiting();
 }
 
 void RingServerChannel::Break(int slot, const Status& why) {
+  if (slots_[static_cast<size_t>(slot)] == nullptr) return;
   broken_.push_back({at(slot).peer, why});
   Free(slot);
 }
 
 std::vector<RingServerChannel::Broken> RingServerChannel::TakeBroken() {
   return std::exchange(broken_, {});
+}
+
+bool RingServerChannel::IsHeldBack(const PeerName& peer) const {
+  const auto found = slot_of_.find(peer);
+  if (waiting_.empty() || found == slot_of_.end()) return false;
+  const Slot& slot = *slots_[static_cast<size_t>(found->second)];
+  return slot.answers.header().read.load(std::memory_order_seq_cst) == writer_.head();
 }
 
 // --- To workers.
@@ -131,10 +162,19 @@ Status RingServerChannel::Send(absl::Span<const PeerName> peers, const Message& 
 }
 
 void RingServerChannel::Publish(RecordKind kind, uint64_t tag, const Message& message) {
-  if (waiting_.empty() && writer_.Write(kind, tag, message)) [[likely]]
-    return WakeReaders();
+  const bool is_written = waiting_.empty() && writer_.Write(kind, tag, message);
+  if (is_written) [[likely]] {
+    WakeReaders();
+    return BreakLiars();
+  }
   waiting_.push_back({kind, tag, message});
   PublishWaiting();
+}
+
+void RingServerChannel::BreakLiars() {
+  for (const int slot : writer_.TakeBroken()) {
+    Break(slot, InvalidArgument("a worker says that it has read what was not written"));
+  }
 }
 
 void RingServerChannel::PublishWaiting() {
@@ -154,10 +194,7 @@ void RingServerChannel::PublishWaiting() {
   if (!writer_.has_readers()) waiting_.clear();
   if (waiting_.empty()) writer_.AwaitRoom(0);
   if (has_written) WakeReaders();
-  for (const int slot : writer_.TakeBroken()) {
-    Break(slot, InvalidArgument("a worker says that it has read what was not written"));
-  }
-  ActivateMapped();
+  BreakLiars();
 }
 
 void RingServerChannel::WakeReaders() {
@@ -177,6 +214,8 @@ bool RingServerChannel::Slot::HasInput() const {
 bool RingServerChannel::HasInput() {
   if (++looks_ % kLookEvery == 0) LookAtHost();
   PublishWaiting();
+  ActivateMapped();
+  if (!broken_.empty()) return true;
   if (stashed_.has_value() || (MustAskSockets() && sockets_->HasInput())) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
@@ -196,11 +235,14 @@ void RingServerChannel::EndSleep() {
 
 bool RingServerChannel::Receive(PeerName* from, Message* message) {
   PublishWaiting();
+  ActivateMapped();
   if (++looks_ % kLookEvery == 0) LookAtHost();
   if (TakeStashed(from, message)) return true;
   const bool sockets_first = looks_ % kSocketsFirstEvery == 0;
   if (!sockets_first && TakeFromRings(from, message)) return true;
-  while (MustAskSockets() && sockets_->Receive(from, message)) {
+  // A few at a time: who sends only what is of no good must not keep us here.
+  for (int i = 0; i < kMostBySocket && MustAskSockets(); ++i) {
+    if (!sockets_->Receive(from, message)) break;
     if (TakeBySocket(from, message)) return true;
   }
   return sockets_first && TakeFromRings(from, message);
@@ -229,6 +271,7 @@ bool RingServerChannel::TakeFrom(int index, PeerName* from, Message* message) {
       return false;
     }
     slot.held = std::move(next);
+    slot.held_since = Deadline::Clock::now();
   }
   if (slot.held->number <= slot.received) {
     Break(index, InvalidArgument("message ", slot.held->number, " after ", slot.received));

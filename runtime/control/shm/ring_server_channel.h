@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/shm/answer_ring.h"
@@ -31,8 +33,11 @@ class RingServerChannel final : public ServerChannel {
  public:
   // For at most `slots` peers at a time. kUnavailable: this host has no such memory; then `sockets`
   // are left as they were.
+  // `longest_gap`: how long a message may stay away that a peer has sent by socket before one that
+  // has come by ring; then its connection has lost it, and the peer is broken.
   static StatusOr<std::unique_ptr<RingServerChannel>> Create(
-      std::unique_ptr<ServerChannel>&& sockets, int slots);
+      std::unique_ptr<ServerChannel>&& sockets, int slots,
+      std::chrono::milliseconds longest_gap = std::chrono::seconds(10));
   ~RingServerChannel() override;
 
   // For the peer's welcome; none: it has its ring already.
@@ -41,6 +46,8 @@ class RingServerChannel final : public ServerChannel {
   void GiveUp(const PeerName& peer);
   // Messages to the peer go by ring.
   bool IsByRing(const PeerName& peer) const { return slot_of_.contains(peer); }
+  // Messages for the peer wait for others that have yet to read: it has read all that is there.
+  bool IsHeldBack(const PeerName& peer) const;
   // A peer that has written what cannot be, and why; nothing more is taken from it. Each once.
   struct Broken {
     PeerName peer;
@@ -82,6 +89,7 @@ class RingServerChannel final : public ServerChannel {
     bool has_ended = false;  // its link is closed: what is left in its ring is read yet
     uint64_t received = 0;   // number of its last message
     std::optional<Held> held;
+    Deadline::Clock::time_point held_since;
   };
   // What is to be written to the ring.
   struct Waiting {
@@ -95,7 +103,8 @@ class RingServerChannel final : public ServerChannel {
     Message message;
   };
 
-  RingServerChannel(std::unique_ptr<ServerChannel> sockets, std::unique_ptr<RingHost> host);
+  RingServerChannel(std::unique_ptr<ServerChannel> sockets, std::unique_ptr<RingHost> host,
+                    std::chrono::milliseconds longest_gap);
 
   Slot& at(int slot) { return *slots_[static_cast<size_t>(slot)]; }
   // While all workers have rings, now and then is enough; the sockets' descriptor stays readable
@@ -105,12 +114,17 @@ class RingServerChannel final : public ServerChannel {
   }
   // Who has mapped its ring, and who has ended.
   void LookAtHost();
-  // Those that have mapped their ring are written to, once nothing waits for room.
+  // Those that have mapped their ring are written to, once nothing waits for room. Not while a
+  // message is sent, whose way is chosen by who is written to.
   void ActivateMapped();
+  // Those whose messages by socket stay away.
+  void NoticeGaps();
   void Free(int slot);
   void Break(int slot, const Status& why);
 
   void Publish(RecordKind kind, uint64_t tag, const Message& message);
+  // Those that say to have read what was not written.
+  void BreakLiars();
   void PublishWaiting();
   void WakeReaders();
 
@@ -123,6 +137,7 @@ class RingServerChannel final : public ServerChannel {
 
   const std::unique_ptr<ServerChannel> sockets_;
   const std::unique_ptr<RingHost> host_;
+  const std::chrono::milliseconds longest_gap_;
   BroadcastWriter writer_;
   std::deque<Waiting> waiting_;
   std::vector<int> mapped_;                    // slots that are not active yet

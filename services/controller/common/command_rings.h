@@ -17,6 +17,8 @@ class CommandRings {
   virtual std::optional<control::RingOffer> OfferTo(const control::PeerName& worker) = 0;
   // The worker is lost: nobody waits for it to read.
   virtual void GiveUp(const control::PeerName& worker) = 0;
+  // The worker has read all that is in its ring, and more waits until others have.
+  virtual bool IsHeldBack(const control::PeerName& worker) const = 0;
   // Commands reach the worker by its ring.
   virtual bool IsByRing(const control::PeerName& worker) const = 0;
 };

@@ -21,10 +21,9 @@ void ConnectionWatch::Begin(TimePoint now, uint64_t ordered) {
   next_due_at_ = Deadline::At(now + delivery_time_);
 }
 
-bool ConnectionWatch::IsBroken(Rank rank, bool is_ready, const WorkerActivity& activity) {
+bool ConnectionWatch::IsBroken(Rank rank, bool is_due, const WorkerActivity& activity) {
   Waiting& waiting = waiting_[static_cast<size_t>(rank)];
-  const bool waits =
-      is_ready && activity.launched == activity.completed && activity.received < due_;
+  const bool waits = is_due && activity.launched == activity.completed && activity.received < due_;
   const bool as_before =
       waiting.received == activity.received && waiting.launched == activity.launched;
   waiting = {activity.received, activity.launched, waits && as_before ? waiting.looks + 1 : 0};

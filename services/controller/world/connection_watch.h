@@ -26,7 +26,8 @@ class ConnectionWatch {
   // `ordered`: the number of the last batch. Called before the ranks are looked at, each time.
   void Begin(TimePoint now, uint64_t ordered);
   // True if the connection of `rank` is broken, as far as its worker's activity tells.
-  bool IsBroken(Rank rank, bool is_ready, const WorkerActivity& activity);
+  // `is_due`: it is ready, and nothing but its connection keeps batches from it.
+  bool IsBroken(Rank rank, bool is_due, const WorkerActivity& activity);
   // Why a worker with this activity is given up, for people.
   std::string Describe(const WorkerActivity& activity) const;
 

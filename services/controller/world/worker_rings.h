@@ -21,6 +21,9 @@ class WorkerRings final : public CommandRings {
   void GiveUp(const control::PeerName& worker) override {
     if (channel_ != nullptr) channel_->GiveUp(worker);
   }
+  bool IsHeldBack(const control::PeerName& worker) const override {
+    return channel_ != nullptr && channel_->IsHeldBack(worker);
+  }
   bool IsByRing(const control::PeerName& worker) const override {
     return channel_ != nullptr && channel_->IsByRing(worker);
   }

@@ -221,8 +221,11 @@ void World::NoticeBrokenConnections() {
   connections_.Begin(tools_.clock.Now(), order_.last());
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
-    const bool is_ready = membership_.member(rank).state == Membership::State::kReady;
-    if (!connections_.IsBroken(rank, is_ready, activity)) continue;
+    const Membership::Member& member = membership_.member(rank);
+    // What another rank holds back is not due yet.
+    const bool is_due =
+        member.state == Membership::State::kReady && !rings_.IsHeldBack(member.peer);
+    if (!connections_.IsBroken(rank, is_due, activity)) continue;
     WorkerLoss loss = liveness_.GiveUp(rank, connections_.Describe(activity));
     loss.may_live = true;
     HandleLost(loss);

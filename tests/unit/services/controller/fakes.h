@@ -125,10 +125,14 @@ class FakeRings final : public CommandRings {
     return control::RingOffer{"rings", "nonce of " + worker};
   }
   void GiveUp(const control::PeerName& worker) override { given_up.push_back(worker); }
+  bool IsHeldBack(const control::PeerName& worker) const override {
+    return held_back.contains(worker);
+  }
   bool IsByRing(const control::PeerName& worker) const override { return by_ring.contains(worker); }
 
   bool are_on = false;
   std::set<control::PeerName> by_ring;
+  std::set<control::PeerName> held_back;
   std::vector<control::PeerName> given_up;
 };
 

@@ -192,6 +192,47 @@ TEST_F(RingChannelsTest, WhatIsSaidToASlowWorkerWaitsAndArrives) {
   EXPECT_FALSE(late.channel->HasInput());
 }
 
+TEST_F(RingChannelsTest, AWorkerThatComesWhileTheRingIsFullMissesNothing) {
+  Worker slow = ConnectByRing();
+  const std::string text(100'000, 'y');
+  const size_t count = kBroadcastWords * kRingWordBytes / text.size() + 5;
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(server_->Send({&slow.name, 1}, Text(text)).ok());
+  }
+  Worker late = Connect();
+  const std::optional<RingOffer> offer = server_->OfferTo(late.name);
+  ASSERT_TRUE(offer.has_value());
+  std::atomic<bool> has_asked{false};
+  Status attached;
+  std::thread asking([&] {
+    attached = late.channel->Attach(*offer, Deadline::After(kLong));
+    has_asked = true;
+  });
+  while (!has_asked) (void)server_->HasInput();
+  asking.join();
+  ASSERT_TRUE(attached.ok()) << attached;
+  for (int i = 0; i < 10; ++i) (void)server_->HasInput();
+  ASSERT_FALSE(server_->IsByRing(late.name)) << "it must not hear what was said before it came";
+  EXPECT_TRUE(server_->IsHeldBack(slow.name) || slow.channel->HasInput());
+  // There is room now, which the next message finds.
+  size_t read = 0;
+  Message message;
+  while (slow.channel->Receive(&message)) ++read;
+  ASSERT_GT(read, 5u);
+  const std::vector<PeerName> both = {slow.name, late.name};
+  for (const char* const said : {"first", "second"}) {
+    ASSERT_TRUE(server_->Send(both, Text(said)).ok());
+  }
+  while (!server_->IsByRing(late.name)) (void)server_->HasInput();
+  ASSERT_TRUE(server_->Send(both, Text("third")).ok());
+  for (; read < count; ++read) ASSERT_EQ(Take(slow), text);
+  for (const char* const said : {"first", "second", "third"}) {
+    EXPECT_EQ(Take(slow), said);
+    EXPECT_EQ(Take(late), said);
+  }
+  Exchange(late);
+}
+
 TEST_F(RingChannelsTest, AWorkerThatIsGivenUpHoldsNobodyBack) {
   Worker lost = ConnectByRing();
   Worker other = ConnectByRing();
@@ -276,35 +317,108 @@ TEST_F(RingChannelsTest, ANonceThatWasNotGivenGetsNothing) {
   EXPECT_FALSE(server_->IsByRing(worker.name));
 }
 
-TEST_F(RingChannelsTest, AWorkerWhoseNumbersCannotBeIsBrokenAndOthersGoOn) {
-  Worker other = ConnectByRing();
-  auto sockets = ZmqConnect(context_, server_->endpoint());
-  ASSERT_TRUE(sockets.ok()) << sockets.status();
-  ClientChannel& raw = **sockets;
-  ASSERT_TRUE(raw.Send(Text("hello")).ok());
-  PeerName name;
-  ASSERT_EQ(TakeFromWorkers(&name), "hello");
-  const std::optional<RingOffer> offer = server_->OfferTo(name);
-  StatusOr<RingLink> link = RingLink::Connect(offer->address);
-  ASSERT_TRUE(link.ok()) << link.status();
-  ASSERT_TRUE(link->Send(offer->nonce).ok());
-  ASSERT_TRUE(link->Send(kRingMapped).ok());
-  while (!server_->IsByRing(name)) (void)server_->HasInput();
-  ASSERT_TRUE(raw.Send({NoteFrame(kNumberMagic, 0)}).ok());
+// A worker that says what it likes: its ring is written by hand.
+class HostileWorkerTest : public RingChannelsTest {
+ protected:
+  static constexpr std::chrono::milliseconds kLongestGap{50};
+
+  void SetUp() override {
+    auto sockets = ZmqListen(context_, "inproc://ring_channels_test");
+    ASSERT_TRUE(sockets.ok()) << sockets.status();
+    auto server = RingServerChannel::Create(*std::move(sockets), kSlots, kLongestGap);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = std::move(*server);
+    other_ = ConnectByRing();
+    Join();
+  }
+
+  void Join() {
+    auto sockets = ZmqConnect(context_, server_->endpoint());
+    ASSERT_TRUE(sockets.ok()) << sockets.status();
+    raw_ = std::move(*sockets);
+    ASSERT_TRUE(raw_->Send(Text("hello")).ok());
+    ASSERT_EQ(TakeFromWorkers(&name_), "hello");
+    const std::optional<RingOffer> offer = server_->OfferTo(name_);
+    ASSERT_TRUE(offer.has_value());
+    auto link = RingLink::Connect(offer->address);
+    ASSERT_TRUE(link.ok()) << link.status();
+    link_.emplace(std::move(*link));
+    ASSERT_TRUE(link_->Send(offer->nonce).ok());
+    std::string bytes;
+    std::vector<Descriptor> memory;
+    while (link_->Receive(&bytes, &memory) == RingLink::Input::kNothing) (void)server_->HasInput();
+    ASSERT_EQ(memory.size(), 2u);
+    auto pages = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kAnswerWords),
+                                   MappedMemory::Access::kReadAndWrite);
+    ASSERT_TRUE(pages.ok()) << pages.status();
+    pages_.emplace(std::move(*pages));
+    ASSERT_TRUE(link_->Send(kRingMapped).ok());
+    while (!server_->IsByRing(name_)) (void)server_->HasInput();
+    ASSERT_TRUE(raw_->Send({NoteFrame(kNumberMagic, 0)}).ok());
+  }
+  AnswerMemory memory() { return AnswerMemory(pages_->data(), kAnswerWords); }
+
+  // It alone is broken, and once; the other one goes on.
+  void ExpectBroken(StatusCode code) {
+    std::vector<RingServerChannel::Broken> broken;
+    while (broken.empty()) {
+      PeerName from;
+      Message message;
+      ASSERT_FALSE(server_->Receive(&from, &message));
+      broken = server_->TakeBroken();
+    }
+    ASSERT_EQ(broken.size(), 1u);
+    EXPECT_EQ(broken[0].peer, name_);
+    EXPECT_EQ(broken[0].why.code(), code) << broken[0].why;
+    EXPECT_FALSE(server_->IsByRing(name_));
+    Exchange(other_);
+    EXPECT_TRUE(server_->TakeBroken().empty());
+  }
+
+  Worker other_;
+  std::unique_ptr<ClientChannel> raw_;
+  PeerName name_;
+  std::optional<RingLink> link_;
+  std::optional<MappedMemory> pages_;
+};
+
+TEST_F(HostileWorkerTest, AMessageByATakenNumberBreaksIt) {
   // Message 1 was never sent.
-  ASSERT_TRUE(raw.Send({NoteFrame(kNumberMagic, 2), Text("x")[0]}).ok());
+  ASSERT_TRUE(raw_->Send({NoteFrame(kNumberMagic, 2), Text("x")[0]}).ok());
+  ExpectBroken(StatusCode::kInvalidArgument);
+}
+
+TEST_F(HostileWorkerTest, HavingReadWhatWasNotWrittenBreaksItAsSoonAsThatIsSeen) {
+  memory().header().read.store(uint64_t{1} << 40);
+  const std::string text(100'000, 'z');
+  const std::vector<PeerName> both = {other_.name, name_};
+  // Until the writer needs room, for which it looks at how far all have read.
   std::vector<RingServerChannel::Broken> broken;
-  while (broken.empty()) {
-    PeerName from;
-    Message message;
-    ASSERT_FALSE(server_->Receive(&from, &message));
+  for (size_t i = 0; broken.empty(); ++i) {
+    ASSERT_LT(i, 2 * kBroadcastWords * kRingWordBytes / text.size());
+    ASSERT_TRUE(server_->Send(both, Text(text)).ok());
+    ASSERT_EQ(Take(other_), text);
     broken = server_->TakeBroken();
   }
   ASSERT_EQ(broken.size(), 1u);
-  EXPECT_EQ(broken[0].peer, name);
+  EXPECT_EQ(broken[0].peer, name_);
   EXPECT_EQ(broken[0].why.code(), StatusCode::kInvalidArgument);
-  EXPECT_FALSE(server_->IsByRing(name));
-  Exchange(other);
+  // Its place is another's, which has nothing to do with that.
+  link_.reset();
+  Join();
+  EXPECT_TRUE(server_->IsByRing(name_));
+  EXPECT_TRUE(server_->TakeBroken().empty());
+  Exchange(other_);
+}
+
+TEST_F(HostileWorkerTest, AMessageThatDoesNotComeBySocketBreaksItInTime) {
+  const std::atomic<uint64_t> taken{0};
+  AnswerWriter writer(memory(), taken);
+  // The one before was lost with its connection.
+  ASSERT_TRUE(writer.Write(2, Text("x")));
+  const auto begin = Deadline::Clock::now();
+  ExpectBroken(StatusCode::kUnavailable);
+  EXPECT_GE(Deadline::Clock::now() - begin, kLongestGap);
 }
 
 // Children are forked before there are threads, so each test that has one makes all else after it.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <optional>
@@ -66,12 +67,34 @@ class RingLinkTest : public testing::Test {
     StatusOr<RingLink> link = RingLink::Connect(listener->address());
     ASSERT_TRUE(link.ok()) << link.status();
     link_.emplace(std::move(*link));
-    accepted_ = listener->Accept();
-    ASSERT_TRUE(accepted_.has_value());
+    std::vector<RingLink> accepted = listener->Accept();
+    ASSERT_EQ(accepted.size(), 1u);
+    accepted_.emplace(std::move(accepted[0]));
   }
   std::optional<RingLink> link_;
   std::optional<RingLink> accepted_;
 };
+
+// Its descriptor would stay readable, and whoever waits for it would spin.
+TEST(RingListenerTest, WhoConnectsWhereNoDescriptorIsLeftIsTurnedAway) {
+  StatusOr<RingListener> listener = RingListener::Create();
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  StatusOr<RingLink> link = RingLink::Connect(listener->address());
+  ASSERT_TRUE(link.ok()) << link.status();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = dup(0);
+  ASSERT_EQ(close(lowest_free), 0);
+  const rlimit none_left = {static_cast<rlim_t>(lowest_free), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  EXPECT_TRUE(listener->Accept().empty());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::string bytes;
+  EXPECT_EQ(link->Receive(&bytes), RingLink::Input::kClosed);
+  StatusOr<RingLink> again = RingLink::Connect(listener->address());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(listener->Accept().size(), 1u);
+}
 
 TEST_F(RingLinkTest, DescriptorsArriveWithTheirMessage) {
   const StatusOr<Descriptor> memory = CreateMemory(kSizeBytes);

@@ -333,5 +333,23 @@ TEST_F(WorldTest, WorkerThatDoesNotGetWhatWasSentIsGivenUp) {
   EXPECT_THAT(liveness_.given_up, ElementsAre(1));
 }
 
+// Another rank is busy, and the ring is full: what this one has not got was not written yet.
+TEST_F(WorldTest, WorkerThatIsHeldBackByAnotherIsNot) {
+  rings_.held_back = {"w1"};
+  ASSERT_EQ(Batch("c", id_, 1), OkStatus());
+  liveness_.heard[1].activity.received = 1;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(FromClient("c", [&](auto message) { message.initKeepAlive().setSession(1); }),
+              OkStatus());
+    Pass(9s);
+  }
+  EXPECT_THAT(liveness_.given_up, IsEmpty());
+  rings_.held_back.clear();
+  EXPECT_EQ(FromClient("c", [&](auto message) { message.initKeepAlive().setSession(1); }),
+            OkStatus());
+  Pass(9s);
+  EXPECT_THAT(liveness_.given_up, ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace lockstep::controller

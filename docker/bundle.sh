@@ -17,13 +17,14 @@ readonly OF_THE_SYSTEM='^(linux-vdso|ld-linux-.*|lib(c|m|dl|rt|pthread|resolv|gc
 main() {
   install -D -t "$FOLDER/usr/bin" "${PROGRAMS[@]}"
   install -D -m644 -t "$FOLDER$LIBRARIES" "$LIBRARIES/libtvm_ffi.so"
-  local abseil name path folder program
-  # What modules are linked with, as those of the examples are; the programs have their own inside.
-  abseil="$(ldconfig -p | awk '$1 ~ /^libabsl_statusor\.so/ { print $NF; exit }')"
+  local name path folder program
+  local -a abseil
+  # What modules may be linked with, as those of the examples are; the programs have their own inside.
+  mapfile -t abseil < <(ldconfig -p | awk '$1 ~ /^libabsl_.*\.so\./ { print $NF }')
   # MPI is not among them: a job of MPI's brings its own.
   {
-    for program in "${PROGRAMS[@]}" "$abseil"; do ldd "$program"; done
-    echo "$(basename "$abseil") => $abseil"
+    for program in "${PROGRAMS[@]}" "${abseil[@]}"; do ldd "$program"; done
+    for path in "${abseil[@]}"; do echo "$(basename "$path") => $path"; done
   } | awk '$2 == "=>" { print $1, $3 }' | sort -u |
     while read -r name path; do
       ! [[ $name =~ $OF_THE_SYSTEM ]] || continue

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kLookAtGpuEvery{1};
 constexpr std::chrono::seconds kLookAtIdleGpuEvery{1};
 constexpr std::chrono::seconds kLongestEnd{2};
 // A controller that has welcomed this worker hands its memory over at once, or not at all.
-constexpr std::chrono::seconds kLongestHandOver{2};
+constexpr std::chrono::seconds kLongestHandOver{5};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";

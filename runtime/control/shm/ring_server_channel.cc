@@ -216,7 +216,8 @@ bool RingServerChannel::HasInput() {
   PublishWaiting();
   ActivateMapped();
   if (!broken_.empty()) return true;
-  if (stashed_.has_value() || (MustAskSockets() && sockets_->HasInput())) return true;
+  if (MustAskSockets()) by_socket_is_there_ = sockets_->HasInput();
+  if (stashed_.has_value() || by_socket_is_there_) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
   }
@@ -242,7 +243,8 @@ bool RingServerChannel::Receive(PeerName* from, Message* message) {
   if (!sockets_first && TakeFromRings(from, message)) return true;
   // A few at a time: who sends only what is of no good must not keep us here.
   for (int i = 0; i < kMostBySocket && MustAskSockets(); ++i) {
-    if (!sockets_->Receive(from, message)) break;
+    by_socket_is_there_ = sockets_->Receive(from, message);
+    if (!by_socket_is_there_) break;
     if (TakeBySocket(from, message)) return true;
   }
   return sockets_first && TakeFromRings(from, message);

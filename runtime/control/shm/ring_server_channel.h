@@ -110,7 +110,7 @@ class RingServerChannel final : public ServerChannel {
   // While all workers have rings, now and then is enough; the sockets' descriptor stays readable
   // until they are asked.
   bool MustAskSockets() const {
-    return slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
+    return by_socket_is_there_ || slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
   }
   // Who has mapped its ring, and who has ended.
   void LookAtHost();
@@ -147,6 +147,7 @@ class RingServerChannel final : public ServerChannel {
   std::vector<Broken> broken_;
   size_t turn_ = 0;
   unsigned looks_ = 0;
+  bool by_socket_is_there_ = false;  // as the last look at the sockets has found
   // Of the message that was received last.
   bool last_by_ring_ = false;
   pid_t last_pid_ = 0;

@@ -161,6 +161,23 @@ TEST_F(RingChannelsTest, AnswersForWhichThereIsNoRoomGoBySocket) {
   for (size_t i = 0; i < count; ++i) ASSERT_EQ(TakeFromWorkers(&from), std::to_string(i) + text);
 }
 
+// Sockets are looked at less often then.
+TEST_F(RingChannelsTest, WhereAllHaveRingsSocketsAreStillHeard) {
+  std::vector<Worker> all;
+  for (int i = 0; i < kSlots; ++i) all.push_back(ConnectByRing());
+  for (Worker& worker : all) Exchange(worker);
+  for (int round = 0; round < 3; ++round) {
+    for (Worker& worker : all) {
+      ASSERT_TRUE(worker.channel->Send(Large('a')).ok());
+      PeerName from;
+      ASSERT_EQ(TakeFromWorkers(&from), TextOf(Large('a')));
+      ASSERT_EQ(from, worker.name);
+      ASSERT_TRUE(server_->Send({&worker.name, 1}, Large('b')).ok());
+      ASSERT_EQ(Take(worker), TextOf(Large('b')));
+    }
+  }
+}
+
 TEST_F(RingChannelsTest, WhatIsSaidToASlowWorkerWaitsAndArrives) {
   Worker slow = ConnectByRing();
   Worker quick = ConnectByRing();

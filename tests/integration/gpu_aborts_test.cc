@@ -173,6 +173,9 @@ TEST_P(ImpatientGpuAbortsTest, WhatAPlanHasWrittenWhenItIsCutOffHasNoValue) {
   BoundPlan plan = Unwrap(session_->Bind(built, {.inputs = {{"x", ones}}}));
   const DRef cut_off = Unwrap(plan.Output("y"));
   HoldUpRankTwo();
+  EXPECT_OK(session_->Flush());
+  // A slow machine takes longer to load the kernel's module than ranks wait for each other.
+  AwaitThat(2, [](const WorkerActivity& activity) { return activity.what == "spin_on"; });
   EXPECT_OK(plan.Execute());
   EXPECT_THAT(
       FailureOfSync(),

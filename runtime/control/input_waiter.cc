@@ -13,9 +13,10 @@
 namespace lockstep::control {
 namespace {
 
-// Waiting threads that yield to each other come back within some ten microseconds each; one that
-// computes keeps a processor for its time slice of milliseconds.
-constexpr std::chrono::microseconds kLongYield{1000};
+// Waiting threads that yield to each other come back within a few microseconds each. A longer limit
+// helps a controller in the client's process whose workers have rings (a sync in 75 us instead of
+// 120), and costs all who wait for sockets a fifth: the threads behind those need the processors.
+constexpr std::chrono::microseconds kLongYield{100};
 constexpr std::chrono::milliseconds kSleepAtOnceFor{100};
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "runtime/control/shm/ring_link.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -20,6 +19,7 @@ constexpr size_t kMostLinkDescriptors = 4;
 constexpr int kLinkBacklog = 4096;
 constexpr int kLinkFlags = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 constexpr int kNameBytes = 16;
+constexpr size_t kSpareDescriptors = 2;
 
 // Space for descriptors beside a message, aligned as the kernel wants it.
 union ControlSpace {
@@ -40,8 +40,6 @@ struct AbstractName {
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
-
-Descriptor OpenSpare() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 Status LinkError(const char* what) { return Unavailable(what, ": ", std::strerror(errno)); }
 
@@ -151,7 +149,9 @@ StatusOr<RingListener> RingListener::Create() {
 }
 
 RingListener::RingListener(Descriptor socket, std::string address)
-    : socket_(std::move(socket)), address_(std::move(address)), spare_(OpenSpare()) {}
+    : socket_(std::move(socket)),
+      address_(std::move(address)),
+      spare_(std::make_unique<DescriptorReserve>(kSpareDescriptors)) {}
 
 std::vector<RingLink> RingListener::Accept() {
   constexpr int kMostAtATime = 64;
@@ -161,11 +161,10 @@ std::vector<RingLink> RingListener::Accept() {
     if (socket.is_open()) {
       StatusOr<RingLink> link = RingLink::Check(std::move(socket));
       if (link.ok()) links.push_back(std::move(*link));
-    } else if (errno == EMFILE || errno == ENFILE) {
-      spare_.Close();
-      Descriptor turned_away(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      turned_away.Close();
-      spare_ = OpenSpare();
+    } else if (DescriptorReserve::IsExhausted(errno)) {
+      spare_->Release();
+      Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)).Close();
+      spare_->Refill();
       break;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       break;

@@ -9,12 +9,13 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/base/resources.h"
 #include "runtime/base/status.h"
 #include "runtime/control/shm/descriptor.h"
 
@@ -70,8 +71,8 @@ class RingListener {
 
   Descriptor socket_;
   std::string address_;
-  // Given up for a moment when no descriptor is left, to close who waits: fd() would stay readable.
-  Descriptor spare_;
+  // Released when no descriptor is left, to turn away who waits: fd() would stay readable.
+  std::unique_ptr<DescriptorReserve> spare_;
 };
 
 }  // namespace lockstep::control

@@ -37,10 +37,11 @@ class RingChannelsTest : public testing::Test {
  protected:
   static constexpr int kSlots = 3;
 
-  void SetUp() override {
+  void SetUp() override { Listen(kLong); }
+  void Listen(std::chrono::milliseconds longest_gap) {
     auto sockets = ZmqListen(context_, "inproc://ring_channels_test");
     ASSERT_TRUE(sockets.ok()) << sockets.status();
-    auto server = RingServerChannel::Create(std::move(*sockets), kSlots);
+    auto server = RingServerChannel::Create(std::move(*sockets), kSlots, longest_gap);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = std::move(*server);
   }
@@ -340,11 +341,7 @@ class HostileWorkerTest : public RingChannelsTest {
   static constexpr std::chrono::milliseconds kLongestGap{50};
 
   void SetUp() override {
-    auto sockets = ZmqListen(context_, "inproc://ring_channels_test");
-    ASSERT_TRUE(sockets.ok()) << sockets.status();
-    auto server = RingServerChannel::Create(*std::move(sockets), kSlots, kLongestGap);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = std::move(*server);
+    Listen(kLongestGap);
     other_ = ConnectByRing();
     Join();
   }

@@ -93,7 +93,8 @@ void Limit(pid_t pid, const Limits& limits) {
     prlimit(pid, resource, &both, nullptr);
   };
   if (limits.memory_bytes > 0) limit(RLIMIT_AS, limits.memory_bytes);
-  limit(RLIMIT_CORE, 0);
+  // A sanitizer sets this one itself while the child starts, and ends it if both do so at once.
+  if (!kSanitized) limit(RLIMIT_CORE, 0);
   // Ends it also where this process is gone by then.
   limit(RLIMIT_CPU, limits.cpu_seconds);
   std::ofstream("/proc/" + std::to_string(pid) + "/oom_score_adj") << 1000;

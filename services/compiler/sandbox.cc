@@ -151,16 +151,20 @@ void OnTrappedCall(int /*signal*/, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
-Status SetLimit(int resource, const char* name, uint64_t soft, uint64_t hard) {
+// One that is lower already stays.
+bool Lower(int resource, uint64_t soft, uint64_t hard) {
   rlimit limit{};
-  if (getrlimit(resource, &limit) != 0)
-    return Internal("getrlimit(", name, "): ", std::strerror(errno));
-  // One that is lower already stays.
+  if (getrlimit(resource, &limit) != 0) return false;
   limit.rlim_max = std::min<rlim_t>(limit.rlim_max, hard);
   limit.rlim_cur = std::min<rlim_t>({limit.rlim_cur, limit.rlim_max, soft});
-  if (setrlimit(resource, &limit) != 0)
-    return Internal("setrlimit(", name, "): ", std::strerror(errno));
-  return OkStatus();
+  return setrlimit(resource, &limit) == 0;
+}
+
+Status SetLimit(int resource, const char* name, uint64_t soft, uint64_t hard) {
+  if (Lower(resource, soft, hard)) return OkStatus();
+  // Who has started us limits us, too, and may have done so between our two calls; it does it once.
+  if (errno == EPERM && Lower(resource, soft, hard)) return OkStatus();
+  return Internal("the limit ", name, " cannot be set: ", std::strerror(errno));
 }
 
 void BecomeFirstToBeEnded() {

@@ -225,6 +225,18 @@ const bool logs_are_set_up = [] {
   return true;
 }();
 
+bool AreThreads(ClusterKind kind) {
+  return kind == ClusterKind::kLocalThreads || kind == ClusterKind::kTcpThreads;
+}
+
+// Processes can share one: each looks like a host of its own (tests/support/sharing_worker).
+bool TooFewGpusForThreads() {
+  const ClusterOptions options;
+  if (options.worker.device == "cpu") return false;
+  const auto gpus = cuda::ListGpus();
+  return gpus.ok() && gpus->size() < static_cast<size_t>(options.workers);
+}
+
 }  // namespace
 
 ClusterOptions::ClusterOptions() {
@@ -288,14 +300,7 @@ std::vector<ClusterKind> PossibleKinds() {
   if (wanted != nullptr && std::string(wanted) == "hosts") return {ClusterKind::kHosts};
   std::vector<ClusterKind> kinds = {ClusterKind::kLocalThreads, ClusterKind::kLocalProcesses,
                                     ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses};
-  // Threads of one process share no GPU.
-  const ClusterOptions options;
-  if (options.worker.device == "cpu") return kinds;
-  const auto gpus = cuda::ListGpus();
-  if (gpus.ok() && gpus->size() < static_cast<size_t>(options.workers)) {
-    std::erase(kinds, ClusterKind::kLocalThreads);
-    std::erase(kinds, ClusterKind::kTcpThreads);
-  }
+  if (TooFewGpusForThreads()) std::erase_if(kinds, AreThreads);
   return kinds;
 }
 
@@ -315,6 +320,7 @@ std::string WhyNot(ClusterKind kind) {
   if (ClusterOptions().worker.device != "cpu") {
     const std::string why = support::WhyWithoutGpu(collective::nccl::Available());
     if (!why.empty()) return why;
+    if (AreThreads(kind) && TooFewGpusForThreads()) return "threads of one process share no GPU";
   }
   return kind == ClusterKind::kHosts ? support::VirtualHosts::WhyNot() : "";
 }

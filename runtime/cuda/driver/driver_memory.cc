@@ -3,6 +3,27 @@
 #include <cstdint>
 
 namespace lockstep::cuda {
+namespace {
+
+// While it lives, this thread may allocate and free beside what it captures. CUDA does not look at
+// which stream an allocation is for: it refuses any by a thread that captures, and ends the
+// capture, because some allocations wait for the GPU. Those of a pool do not.
+class BesideCapture {
+ public:
+  explicit BesideCapture(const Library& cuda) : cuda_(cuda) { Exchange(); }
+  ~BesideCapture() { Exchange(); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+
+ private:
+  // It touches this thread alone, and has no way to fail.
+  void Exchange() { (void)cuda_.cuThreadExchangeStreamCaptureMode(&mode_); }
+
+  const Library& cuda_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace
 
 StatusOr<std::unique_ptr<MemoryPool>> DriverPool::Create(const std::shared_ptr<DriverGpu>& gpu,
                                                          CUdevice device) {
@@ -25,6 +46,7 @@ StatusOr<std::unique_ptr<MemoryPool>> DriverPool::Create(const std::shared_ptr<D
 DriverPool::~DriverPool() { (void)gpu_->cuda().cuMemPoolDestroy(pool_); }
 
 StatusOr<void*> DriverPool::Allocate(size_t size_bytes, Stream& stream) {
+  const BesideCapture beside(gpu_->cuda());
   CUdeviceptr address = 0;
   LOCKSTEP_RETURN_IF_ERROR(gpu_->Check(
       gpu_->cuda().cuMemAllocFromPoolAsync(&address, size_bytes, pool_, stream.handle()),
@@ -33,6 +55,7 @@ StatusOr<void*> DriverPool::Allocate(size_t size_bytes, Stream& stream) {
 }
 
 Status DriverPool::Free(void* address, Stream& stream) {
+  const BesideCapture beside(gpu_->cuda());
   return gpu_->Check(
       gpu_->cuda().cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(address), stream.handle()),
       "cuMemFreeAsync");

@@ -52,6 +52,7 @@ std::vector<std::unique_ptr<Gpu>>& Gpus() {
 thread_local CUcontext current_context = nullptr;
 std::mutex captures_mutex;
 thread_local std::shared_ptr<Capture> own_capture;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 std::weak_ptr<Capture> global_capture;
 std::atomic<int> misuses{0};
 std::atomic<int> graph_launches{0};
@@ -70,8 +71,10 @@ CUresult Refuse(Capture& capture, CUresult why) {
 }
 
 CUresult CheckThatNothingIsCaptured() {
+  if (capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   std::lock_guard lock(captures_mutex);
-  const auto global = global_capture.lock();
+  const auto global =
+      capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL ? global_capture.lock() : nullptr;
   if (global != nullptr && global->is_active()) {
     return Refuse(*global, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }

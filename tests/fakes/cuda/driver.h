@@ -88,6 +88,8 @@ extern std::mutex captures_mutex;
 extern thread_local std::shared_ptr<Capture> own_capture;
 // Begun by any thread, in the mode that forbids something to all.
 extern std::weak_ptr<Capture> global_capture;
+// What this thread has asked for by cuThreadExchangeStreamCaptureMode.
+extern thread_local CUstreamCaptureMode capture_mode;
 extern std::atomic<int> misuses;
 extern std::atomic<int> graph_launches;
 // What every call returns from now on: an error that loses the context.

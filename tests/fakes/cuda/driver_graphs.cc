@@ -10,6 +10,11 @@ using namespace lockstep::fake_cuda;
 
 extern "C" {
 
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   RETURN_IF_UNBOUND();
   std::lock_guard lock(captures_mutex);

@@ -104,6 +104,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPoo
   RETURN_IF_UNBOUND();
   // CUDA makes it memory of the graph, which is not what anyone here wants.
   RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   void* const memory = Gpus()[static_cast<size_t>(pool->device)]->AllocateFromPool(bytes);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -112,6 +113,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPoo
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   RETURN_IF_UNBOUND();
   RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   stream->work.Add([=] {
     for (const auto& gpu : Gpus()) gpu->FreeToPool(reinterpret_cast<void*>(address));
   });

@@ -105,6 +105,8 @@ TEST(DriverVersionTest, AnOlderOneIsRefusedWithWhatWouldDo) {
 }
 #endif
 
+#ifdef LOCKSTEP_FAKE_GPU
+// Drivers differ: that of CUDA 13.0 takes the stream's context instead. Nothing here relies on it.
 TEST_F(GpuTest, AThreadThatIsNotBoundCannotUseIt) {
   const auto memory = Allocate(8);
   std::thread([&] {
@@ -116,6 +118,7 @@ TEST_F(GpuTest, AThreadThatIsNotBoundCannotUseIt) {
   }).join();
   EXPECT_TRUE(gpu_->Loss().ok()) << "a call that is refused loses nothing";
 }
+#endif
 
 TEST_F(GpuTest, KernelsThatAreNotThereAreErrors) {
   const auto kernel = gpu_->FindKernel("lockstep_no_such_kernel");

@@ -306,6 +306,9 @@ TEST_P(GpuAbortsTest, HostMemoryIsNotFilledWithWhatWasCutOff) {
 
 // More teams than a rank keeps, behind a GPU that is held up for longer than an end in order takes.
 TEST_P(GpuAbortsTest, CommunicatorsThatMakeRoomForOthersEndTheirCollectives) {
+#ifndef LOCKSTEP_FAKE_GPU
+  GTEST_SKIP() << "a GPU that is held up by what only a later call ends makes no communicators";
+#endif
   HoldUpRankTwo();
   std::vector<Rank> team = {0, 1, 2, 3};
   std::vector<DRef> sums;

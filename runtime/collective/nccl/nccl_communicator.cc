@@ -236,7 +236,7 @@ Status NcclCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
                                      Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *resources_->allocator));
+                            ReductionPlan::For(op, size(), send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count, {}, deadline));
   if (send.count == 0) return OkStatus();
@@ -251,7 +251,7 @@ Status NcclCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Ra
                                   Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *resources_->allocator));
+                            ReductionPlan::For(op, size(), send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(Agree(
       {.kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)},
       send.count, {}, deadline));
@@ -268,7 +268,7 @@ Status NcclCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts c
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *resources_->allocator));
+                            ReductionPlan::For(op, size(), send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(Agree({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},
                                  send.count, counts, deadline));
   if (send.count == 0) return OkStatus();

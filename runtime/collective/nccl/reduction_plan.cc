@@ -55,7 +55,7 @@ ncclDataType_t TypeOf(DType dtype) {
   }
 }
 
-ncclRedOp_t OpOf(ReduceOp op, DType dtype) {
+ncclRedOp_t OpOf(ReduceOp op, DType dtype, int ranks) {
   const bool is_bool = dtype == DType::kBool;
   switch (op) {
     case ReduceOp::kSum:
@@ -67,18 +67,21 @@ ncclRedOp_t OpOf(ReduceOp op, DType dtype) {
     case ReduceOp::kMax:
       return ncclMax;
     case ReduceOp::kAvg:
-      return ncclAvg;
+      // Of one rank they are the same, but NCCL before 2.29.7 leaves the last elements of an
+      // average unwritten (NVIDIA/nccl issue 1950).
+      return ranks == 1 ? ncclSum : ncclAvg;
   }
   return ncclSum;
 }
 
 }  // namespace
 
-StatusOr<ReductionPlan> ReductionPlan::For(ReduceOp op, ConstBuffer send, Buffer recv,
+StatusOr<ReductionPlan> ReductionPlan::For(ReduceOp op, int ranks, ConstBuffer send, Buffer recv,
                                            tensor::Allocator& allocator) {
   const DType wide = WideFor(op, send.dtype);
-  ReductionPlan plan{TypeOf(wide), OpOf(op, send.dtype), wide, send.dtype == DType::kBool, nullptr,
-                     nullptr};
+  ReductionPlan plan{TypeOf(wide), OpOf(op, send.dtype, ranks),
+                     wide,         send.dtype == DType::kBool,
+                     nullptr,      nullptr};
   if (SizeOf(wide) == SizeOf(send.dtype)) return plan;
   LOCKSTEP_ASSIGN_OR_RETURN(plan.wide_send, allocator.Allocate(send.count * SizeOf(wide)));
   LOCKSTEP_ASSIGN_OR_RETURN(plan.wide_recv, allocator.Allocate(recv.count * SizeOf(wide)));

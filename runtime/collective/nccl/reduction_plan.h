@@ -12,8 +12,8 @@
 namespace lockstep::collective::nccl {
 
 struct ReductionPlan {
-  // With the memory that it takes, of `allocator`.
-  static StatusOr<ReductionPlan> For(ReduceOp op, ConstBuffer send, Buffer recv,
+  // Among so many ranks; with the memory that it takes, of `allocator`.
+  static StatusOr<ReductionPlan> For(ReduceOp op, int ranks, ConstBuffer send, Buffer recv,
                                      tensor::Allocator& allocator);
 
   ncclDataType_t type;

@@ -127,6 +127,10 @@ TEST_P(StuckTest, WaitsThatEndTellWhatTheLateAreDoing) {
 // A place in another session's program would not lead to the cause.
 TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
   HoldUp(*session_);
+  // Two connections do not wait for each other.
+  StatusOnce(*cluster_, [](const ClusterStatus& now) {
+    return now.workers[2].activity.what == "lockstep.sleep";
+  });
   SessionOptions options = Options();
   options.timeout = 500ms;
   Session other = Open(*cluster_, options);

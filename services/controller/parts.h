@@ -51,8 +51,7 @@ struct Surroundings {
   ClientProcesses& processes;
   Liveness& liveness;
   Reachability& reachability;
-  CommandRings& client_rings;
-  CommandRings& worker_rings;
+  CommandRings& rings;
   Metrics& metrics;
   std::shared_ptr<control::Gate> client_gate;  // null: no client is asked for a key
   ControllerAddress address;

@@ -129,8 +129,7 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
 
 Status Worker::ConnectToController() {
   LOCKSTEP_ASSIGN_OR_RETURN(auto sockets, ConnectTo(options_.controller_endpoint));
-  controller_ = std::make_unique<control::RingClientChannel>(
-      std::move(sockets), control::RingClientChannel::AtEnd::kStop);
+  controller_ = std::make_unique<control::RingClientChannel>(std::move(sockets));
   return OkStatus();
 }
 

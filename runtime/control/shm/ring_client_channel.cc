@@ -2,9 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -16,11 +14,8 @@ namespace {
 
 constexpr uint64_t kMostSlots = 4096;
 
-constexpr uint64_t kMostRingWords = uint64_t{1} << 20;
-// Messages that take more than this part of a ring travel by socket.
-constexpr uint64_t kLargestPart = 8;
-
-bool IsCapacity(uint64_t words) { return std::has_single_bit(words) && words <= kMostRingWords; }
+// Answers that are larger travel by socket.
+constexpr uint64_t kLargestAnswerWords = kAnswerWords / 8;
 
 // The next message of `link`, by the deadline.
 Status AwaitMessage(RingLink& link, std::string* bytes, std::vector<Descriptor>* descriptors,
@@ -40,40 +35,39 @@ Status AwaitMessage(RingLink& link, std::string* bytes, std::vector<Descriptor>*
   return Unavailable("the controller has not given its memory in time");
 }
 
-Status Watch(const Descriptor& all, int fd) {
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (all.is_open() && epoll_ctl(all.get(), EPOLL_CTL_ADD, fd, &event) == 0) return OkStatus();
-  return Unavailable("cannot wait for a link and a socket: ", std::strerror(errno));
+StatusOr<Descriptor> WatchBoth(int first, int second) {
+  Descriptor all(epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {first, second}) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (!all.is_open() || epoll_ctl(all.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Unavailable("cannot wait for a link and a socket: ", std::strerror(errno));
+    }
+  }
+  return all;
 }
 
 }  // namespace
 
 RingClientChannel::Rings::Rings(RingLink given, MappedMemory broadcast_memory,
-                                MappedMemory answer_memory, const RingPlace& place)
+                                MappedMemory answer_memory, int own_slot, int slots)
     : link(std::move(given)),
       broadcast_pages(std::move(broadcast_memory)),
       answer_pages(std::move(answer_memory)),
-      slot(static_cast<int>(place.slot)),
-      broadcast(broadcast_pages.data(), static_cast<int>(place.slots), place.words.broadcast),
-      answers(answer_pages.data(), place.words.answers),
-      largest_words(place.words.answers / kLargestPart),
+      slot(own_slot),
+      broadcast(broadcast_pages.data(), slots, kBroadcastWords),
+      answers(answer_pages.data(), kAnswerWords),
       controller(broadcast.header().sleep),
-      writer(answers, broadcast.taken(slot)) {}
+      writer(answers, broadcast.taken(own_slot)) {}
 
-RingClientChannel::RingClientChannel(std::unique_ptr<ClientChannel> sockets, AtEnd at_end)
-    : sockets_(std::move(sockets)), at_end_(at_end), all_(epoll_create1(EPOLL_CLOEXEC)) {
-  // Without it there will be no rings: Attach() says so.
-  if (!Watch(all_, sockets_->wait_fd()).ok()) all_.Close();
-}
+RingClientChannel::RingClientChannel(std::unique_ptr<ClientChannel> sockets)
+    : sockets_(std::move(sockets)) {}
 
 RingClientChannel::~RingClientChannel() = default;
 
 Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
-  // Of a controller that has ended before it said from where on to read.
-  if (rings_ != nullptr && !by_ring() && at_end_ == AtEnd::kGoOnBySocket) DropRings();
-  if (rings_ != nullptr) return FailedPrecondition("this channel has its rings");
+  if (rings_ != nullptr) return FailedPrecondition("this channel has had its rings");
   LOCKSTEP_ASSIGN_OR_RETURN(RingLink link, RingLink::Connect(offer.address));
   LOCKSTEP_RETURN_IF_ERROR(link.Send(offer.nonce));
   std::string bytes;
@@ -85,27 +79,22 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
                     " bytes where its memory is asked for");
   }
   std::memcpy(&place, bytes.data(), sizeof place);
-  if (place.slots > kMostSlots || place.slot >= place.slots || !IsCapacity(place.words.broadcast) ||
-      !IsCapacity(place.words.answers)) {
-    return Internal("the controller gives slot ", place.slot, " of ", place.slots, " in rings of ",
-                    place.words.broadcast, " and ", place.words.answers, " words");
+  if (place.slots > kMostSlots || place.slot >= place.slots) {
+    return Internal("the controller gives slot ", place.slot, " of ", place.slots);
   }
   const int slots = static_cast<int>(place.slots);
   LOCKSTEP_ASSIGN_OR_RETURN(
       MappedMemory broadcast,
-      MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(slots, place.words.broadcast),
+      MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(slots, kBroadcastWords),
                         MappedMemory::Access::kRead));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      MappedMemory answers,
-      MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(place.words.answers),
-                        MappedMemory::Access::kReadAndWrite));
-  LOCKSTEP_RETURN_IF_ERROR(Watch(all_, link.fd()));
+  LOCKSTEP_ASSIGN_OR_RETURN(MappedMemory answers,
+                            MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kAnswerWords),
+                                              MappedMemory::Access::kReadAndWrite));
+  LOCKSTEP_ASSIGN_OR_RETURN(Descriptor all, WatchBoth(sockets_->wait_fd(), link.fd()));
   LOCKSTEP_RETURN_IF_ERROR(link.Send(kRingMapped));
-  is_within_process_ = link.peer_pid() == getpid();
-  rings_ =
-      std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers), place);
-  due_since_ = Deadline::Clock::now();  // the note that says so
-  if (is_asleep_) rings_->answers.header().sleep.Begin();
+  rings_ = std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers),
+                                   static_cast<int>(place.slot), slots);
+  all_ = std::move(all);
   return OkStatus();
 }
 
@@ -123,24 +112,6 @@ void RingClientChannel::WakeController() {
 void RingClientChannel::Detach() {
   detached_ = true;
   epoll_ctl(all_.get(), EPOLL_CTL_DEL, rings_->link.fd(), nullptr);
-  // What is due may never come. What is left in the ring, and comes after it, must not come after
-  // what the next controller says.
-  if (at_end_ == AtEnd::kGoOnBySocket && (by_socket_is_due_ || !by_ring())) DropRings();
-}
-
-void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
-  if (rings_ == nullptr) return;
-  if (!detached_ && !rings_->link.TakeWakes()) Detach();
-  const bool is_due = rings_ != nullptr && (by_socket_is_due_ || !by_ring());
-  const bool is_lost = is_due && Deadline::Clock::now() - due_since_ >= longest_gap;
-  if (is_lost && at_end_ == AtEnd::kGoOnBySocket) DropRings();
-}
-
-void RingClientChannel::DropRings() {
-  // The link's end takes it out of what is watched.
-  rings_.reset();
-  detached_ = by_socket_is_due_ = false;
-  sent_ = 0;
 }
 
 bool RingClientChannel::HasInput() {
@@ -154,13 +125,11 @@ bool RingClientChannel::HasInput() {
 }
 
 void RingClientChannel::BeginSleep() {
-  is_asleep_ = true;
   if (rings_ != nullptr) rings_->answers.header().sleep.Begin();
   looks_ = kSocketsEvery - 1;  // the next look is a whole one
 }
 
 void RingClientChannel::EndSleep() {
-  is_asleep_ = false;
   if (rings_ == nullptr) return;
   rings_->answers.header().sleep.End();
   if (!detached_ && !rings_->link.TakeWakes()) Detach();
@@ -168,10 +137,9 @@ void RingClientChannel::EndSleep() {
 
 Status RingClientChannel::Send(const Message& message) {
   if (!by_ring()) return sockets_->Send(message);
-  if (detached_ && at_end_ == AtEnd::kGoOnBySocket) return sockets_->Send(message);
   if (detached_) return Unavailable("the controller has let go of the memory it shared");
   const uint64_t number = ++sent_;
-  const bool is_small = RecordWords(message) <= rings_->largest_words;
+  const bool is_small = RecordWords(message) <= kLargestAnswerWords;
   if (is_small && rings_->writer.Write(number, message)) {
     WakeController();
     return OkStatus();
@@ -182,20 +150,14 @@ Status RingClientChannel::Send(const Message& message) {
 }
 
 bool RingClientChannel::Receive(Message* message) {
-  while (true) {
-    if (by_ring()) {
-      if (ReceiveByRing(message)) return true;
-      const bool is_over = detached_ || !failure_.ok();
-      if (at_end_ == AtEnd::kStop || !is_over) return false;
-      failure_ = OkStatus();
-      DropRings();
-    }
+  while (!by_ring()) {
     if (!sockets_->Receive(message)) return false;
+    if (rings_ == nullptr) return true;
     const std::optional<uint64_t> position = ReadNote(kSwitchMagic, *message);
     if (!position.has_value()) return true;
-    // Without rings: it is late, and they were given up for it.
-    if (rings_ != nullptr) Switch(*position);
+    Switch(*position);
   }
+  return ReceiveByRing(message);
 }
 
 bool RingClientChannel::ReceiveByRing(Message* message) {
@@ -213,9 +175,8 @@ bool RingClientChannel::ReceiveByRing(Message* message) {
     if (rings_->reader->GivesAwaitedRoom()) WakeController();
     if (*next == BroadcastReader::Next::kMessage) return true;
     by_socket_is_due_ = *next == BroadcastReader::Next::kBySocket;
-    if (by_socket_is_due_) due_since_ = Deadline::Clock::now();
     if (*next == BroadcastReader::Next::kNothing) {
-      return detached_ && at_end_ == AtEnd::kStop && sockets_->Receive(message);
+      return detached_ && sockets_->Receive(message);
     }
   }
   return false;

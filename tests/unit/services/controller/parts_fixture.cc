@@ -187,7 +187,6 @@ void PartsFixture::Start(Epoch incarnation) {
                    processes_,
                    liveness_,
                    reachability_,
-                   client_rings_,
                    rings_,
                    *metrics_,
                    gate_,

@@ -417,10 +417,7 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
             call_context_.Of(tensor->device())->ToHost(bytes.begin(), tensor->data(), bytes.size());
       });
   LOCKSTEP_RETURN_IF_ERROR(status);
-  if (brings_bytes) {
-    LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
-    bulk_.Synchronise();  // Who has the answer may write the tensor at once.
-  }
+  if (brings_bytes) LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
   Reply(body);
   return OkStatus();
 }

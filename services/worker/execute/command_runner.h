@@ -96,6 +96,8 @@ class CommandRunner {
 
   // Answers the request of the batch that is executed.
   void Reply(const control::Frame& body) {
+    // Who has the answer may have the bulk thread write at once what was read until now.
+    bulk_.Synchronise();
     reports_.Reply(*running_.batch, control::RemoteError(), body);
   }
   // Calls `function`, where a GPU may have something to do for it.

@@ -307,7 +307,9 @@ TEST_P(GpuAbortsTest, HostMemoryIsNotFilledWithWhatWasCutOff) {
 // More teams than a rank keeps, behind a GPU that is held up for longer than an end in order takes.
 TEST_P(GpuAbortsTest, CommunicatorsThatMakeRoomForOthersEndTheirCollectives) {
 #ifndef LOCKSTEP_FAKE_GPU
-  GTEST_SKIP() << "a GPU that is held up by what only a later call ends makes no communicators";
+  GTEST_SKIP()
+      << "NCCL was not through with a communicator that takes another one's room while the "
+         "GPU is held up, here by what only a later call ends";
 #endif
   HoldUpRankTwo();
   std::vector<Rank> team = {0, 1, 2, 3};

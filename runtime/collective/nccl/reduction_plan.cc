@@ -79,9 +79,12 @@ ncclRedOp_t OpOf(ReduceOp op, DType dtype, int ranks) {
 StatusOr<ReductionPlan> ReductionPlan::For(ReduceOp op, int ranks, ConstBuffer send, Buffer recv,
                                            tensor::Allocator& allocator) {
   const DType wide = WideFor(op, send.dtype);
-  ReductionPlan plan{TypeOf(wide), OpOf(op, send.dtype, ranks),
-                     wide,         send.dtype == DType::kBool,
-                     nullptr,      nullptr};
+  ReductionPlan plan{.type = TypeOf(wide),
+                     .op = OpOf(op, send.dtype, ranks),
+                     .wide = wide,
+                     .makes_bools = send.dtype == DType::kBool,
+                     .wide_send = nullptr,
+                     .wide_recv = nullptr};
   if (SizeOf(wide) == SizeOf(send.dtype)) return plan;
   LOCKSTEP_ASSIGN_OR_RETURN(plan.wide_send, allocator.Allocate(send.count * SizeOf(wide)));
   LOCKSTEP_ASSIGN_OR_RETURN(plan.wide_recv, allocator.Allocate(recv.count * SizeOf(wide)));

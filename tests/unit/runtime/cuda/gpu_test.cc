@@ -103,9 +103,7 @@ TEST(DriverVersionTest, AnOlderOneIsRefusedWithWhatWouldDo) {
   }
   EXPECT_NE(Message(CheckDriverVersion(11080, 12080)).find("driver 525"), std::string::npos);
 }
-#endif
 
-#ifdef LOCKSTEP_FAKE_GPU
 // Drivers differ: that of CUDA 13.0 takes the stream's context instead. Nothing here relies on it.
 TEST_F(GpuTest, AThreadThatIsNotBoundCannotUseIt) {
   const auto memory = Allocate(8);

@@ -116,6 +116,10 @@ struct SessionOpened {
   underWayBytes @11 :UInt64;
   # Of the record's `consumedBytes`: what the slowest worker has yet to consume. It takes room in the
   # window of a client that attaches, until Credit says that it is consumed.
+  ringAddress @12 :Text;
+  # Where a client of the controller's host gets memory for its messages; empty: they go by socket.
+  ringNonce @13 :Text;
+  # To be said there.
 }
 
 struct Batch {
@@ -368,6 +372,8 @@ struct SessionStatus {
   abortedMillis @17 :Int64 = -1;
   # Since its work was aborted while it is closing; -1: that was not. A rank that executes it still does
   # not give up.
+  byRing @18 :Bool;
+  # Its client is reached through memory that it shares with the controller; else by socket.
 }
 
 struct ClusterStatus {

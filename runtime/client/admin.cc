@@ -198,6 +198,7 @@ SessionStatus ReadSession(wire::SessionStatus::Reader reader) {
   session.client_lost = reader.getClientLost();
   session.age = std::chrono::milliseconds(reader.getAgeMillis());
   session.silent = std::chrono::milliseconds(reader.getSilentMillis());
+  session.by_ring = reader.getByRing();
   if (reader.hasError()) {
     session.error = Message(control::ReadError(reader.getError()).ToStatus());
   }

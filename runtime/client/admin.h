@@ -67,6 +67,7 @@ struct SessionStatus {
   bool client_lost = false;                          // detached because its client fell silent
   std::chrono::milliseconds age{0};                  // since this controller knows it
   std::chrono::milliseconds silent{0};               // since its client was heard last
+  bool by_ring = false;  // its client is reached through memory shared with the controller
 };
 
 struct ClusterStatus {

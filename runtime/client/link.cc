@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/client/controller_query.h"
 #include "runtime/client/failure.h"
 #include "runtime/client/session_messages.h"
@@ -30,7 +31,9 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
 }
 
 StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
-                                           std::unique_ptr<control::ClientChannel> channel) {
+                                           std::unique_ptr<control::ClientChannel> sockets) {
+  auto channel = std::make_unique<control::RingClientChannel>(
+      std::move(sockets), control::RingClientChannel::AtEnd::kGoOnBySocket);
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);
   }
@@ -58,12 +61,13 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
         LOCKSTEP_RETURN_IF_ERROR(CheckIsAnswer(reader));
         if (!reader.isSessionOpened()) return UnexpectedAnswer("the opening of a session", reader);
         link.reset(new Link(std::move(channel), reader.getSessionOpened()));
+        link->TakeRings(reader.getSessionOpened());
         return OkStatus();
       }));
   return link;
 }
 
-Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened::Reader opened)
+Link::Link(std::unique_ptr<control::RingClientChannel> channel, wire::SessionOpened::Reader opened)
     : channel_(std::move(channel)),
       facts_(ReadFacts(opened)),
       start_(ReadStart(opened.getRecord())),
@@ -75,6 +79,33 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       begun_(start_.generation),
       next_command_(start_.next_command),
       silence_(longest_round(), Deadline::Clock::now()) {}
+
+void Link::TakeRings(wire::SessionOpened::Reader opened) {
+  // It answers at once, or is on another host.
+  constexpr std::chrono::milliseconds kLongest{100};
+  const control::RingOffer offer{control::ToString(opened.getRingAddress()),
+                                 control::ToString(opened.getRingNonce())};
+  if (offer.nonce.empty()) return;
+  const Status attached = channel_->Attach(offer, Deadline::After(kLongest));
+  if (!attached.ok()) log::Debug("messages go by socket: ", Message(attached));
+}
+
+void Link::BeginSleep() {
+  ++sleepers_;
+  // The controller wakes us once for each time that the channel says to sleep.
+  if (sleepers_ > 1) channel_->EndSleep();
+  channel_->BeginSleep();
+  // Else its sockets' descriptor may stay readable.
+  (void)channel_->HasInput();
+  Drain();
+}
+
+void Link::EndSleep() {
+  --sleepers_;
+  channel_->EndSleep();
+  if (sleepers_ > 0) channel_->BeginSleep();  // others sleep yet
+  Drain();
+}
 
 Status Link::Send(const control::Message& message) {
   ++sent_;
@@ -92,6 +123,10 @@ Status Link::Transmit(const control::Message& message) {
 }
 
 Status Link::SendKeepAlive() {
+  // No thread need be waiting for anything, and a controller that has gone reads no ring.
+  Drain();
+  channel_->NoticeEnd(longest_round());
+  Drain();
   // The question, or its answer, may have been lost.
   if (resuming_ != Epoch()) {
     return Transmit({ResumeFrame(facts_, generation_, next_command_)});
@@ -274,6 +309,7 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   resuming_ = Epoch();
   sent_ = 0;
   received_ = 1;
+  TakeRings(opened);
   WakeRoomSleepers();
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/client/session_messages.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/shm/ring_client_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/session.capnp.h"
 
@@ -83,6 +84,11 @@ class Link {
   const std::map<Rank, uint64_t>& replaced() const { return replaced_; }
   FlowWindow& flow() { return flow_; }
   int wait_fd() const { return channel_->wait_fd(); }
+  // Messages come by memory that is shared with a controller in this process.
+  bool by_own_memory() const { return channel_->by_ring() && channel_->is_within_process(); }
+  // Around sleeping on wait_fd(), of each thread that does. What came until then is taken in.
+  void BeginSleep();
+  void EndSleep();
   control::ClientChannel& channel() { return *channel_; }
 
   // Sends a message of the session, then looks for input (a send may hide its arrival from
@@ -140,7 +146,7 @@ class Link {
 
  private:
   // `opened` is the controller's answer.
-  Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened::Reader opened);
+  Link(std::unique_ptr<control::RingClientChannel> channel, wire::SessionOpened::Reader opened);
 
   // Sends what does not count.
   Status Transmit(const control::Message& message);
@@ -154,11 +160,15 @@ class Link {
   void End(const Status& cause);
   void HandleRefusal(wire::Refusal::Reader refusal);
   void HandleKeepAlive(wire::KeepAlive::Reader answer);
+  // Messages go by memory that is shared with the controller from now on, where it offers some and
+  // this is its host. It is waited for, for a tenth of a second at most.
+  void TakeRings(wire::SessionOpened::Reader opened);
   // Another controller has taken the place of ours: asks it to go on with the session.
   void Resume(Epoch controller);
   void HandleResumed(wire::SessionOpened::Reader opened);
 
-  const std::unique_ptr<control::ClientChannel> channel_;
+  const std::unique_ptr<control::RingClientChannel> channel_;
+  int sleepers_ = 0;  // threads between BeginSleep() and EndSleep()
   SessionFacts facts_;
   const SessionStart start_;
   std::vector<Peer> workers_;

@@ -70,7 +70,9 @@ void OutputListener::Run() {
     if (stopping) return;
     const bool alone = source_.look();
     pollfd set[] = {{wake_up_.fd(), POLLIN, 0}, {source_.wait_fd, POLLIN, 0}};
+    if (alone) source_.begin_sleep();
     poll(set, alone ? 2 : 1, alone ? kForEver : next_look);
+    if (alone) source_.end_sleep();
     next_look = alone ? kFirstLookMillis : std::min(2 * next_look, kLongestLookMillis);
   }
 }

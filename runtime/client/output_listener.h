@@ -28,6 +28,9 @@ class OutputListener {
     int wait_fd = -1;
     // Takes in what has arrived. False: another thread is reading, too.
     std::function<bool()> look;
+    // Around sleeping on wait_fd.
+    std::function<void()> begin_sleep;
+    std::function<void()> end_sleep;
     // Everything up to this position has been handed over.
     std::function<void(uint64_t position)> taken;
   };

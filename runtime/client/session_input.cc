@@ -29,6 +29,14 @@ void SessionInput::StartOutput(const OutputCallback& on_output) {
     link_.Drain();
     return readers_ == 0;
   };
+  source.begin_sleep = [this] {
+    std::lock_guard lock(mutex_);
+    link_.BeginSleep();
+  };
+  source.end_sleep = [this] {
+    std::lock_guard lock(mutex_);
+    link_.EndSleep();
+  };
   source.taken = [this](uint64_t position) {
     std::lock_guard lock(mutex_);
     // There is no controller to be told of a session that is lost.
@@ -62,7 +70,10 @@ void SessionInput::StopOutput() {
 bool SessionInput::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
                              absl::FunctionRef<bool()> over, Deadline deadline) {
   thread_local control::YieldPhase awake(kPollBeforeSleep);
-  awake.Begin();
+  using For = control::YieldPhase::For;
+  // A yield gives the processor to threads of the same group (a terminal's, a container's), which
+  // the controller of another process need not be in.
+  awake.Begin(link_.by_own_memory() ? For::kMemory : For::kSockets);
   ++readers_;
   const absl::Cleanup no_reader = [this] { --readers_; };
   while (true) {
@@ -77,13 +88,17 @@ bool SessionInput::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleepe
     // look whether the controller is still heard.
     constexpr int kLookMillis = 500;
     thread_local control::WakeUp wake_up;
-    sleeper.wake_fd = wake_up.fd();
-    pollfd set[] = {{link_.wait_fd(), POLLIN, 0}, {wake_up.fd(), POLLIN, 0}};
-    lock.unlock();
-    poll(set, 2, std::min(kLookMillis, deadline.RemainingMillis()));
-    lock.lock();
-    sleeper.wake_fd = -1;
-    if (set[1].revents != 0) wake_up.Clear();
+    link_.BeginSleep();
+    if (!over()) {
+      sleeper.wake_fd = wake_up.fd();
+      pollfd set[] = {{link_.wait_fd(), POLLIN, 0}, {wake_up.fd(), POLLIN, 0}};
+      lock.unlock();
+      poll(set, 2, std::min(kLookMillis, deadline.RemainingMillis()));
+      lock.lock();
+      sleeper.wake_fd = -1;
+      if (set[1].revents != 0) wake_up.Clear();
+    }
+    link_.EndSleep();
   }
 }
 

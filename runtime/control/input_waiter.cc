@@ -13,15 +13,15 @@
 namespace lockstep::control {
 namespace {
 
-// Waiting threads that yield to each other come back within a few microseconds each. A longer limit
-// helps a controller in the client's process whose workers have rings (a sync in 75 us instead of
-// 120), and costs all who wait for sockets a fifth: the threads behind those need the processors.
-constexpr std::chrono::microseconds kLongYield{100};
+// Waiting threads that yield to each other come back within a few microseconds each.
+constexpr std::chrono::microseconds kLongYieldForSockets{100};
+constexpr std::chrono::microseconds kLongYieldForMemory{1000};
 constexpr std::chrono::milliseconds kSleepAtOnceFor{100};
 
 }  // namespace
 
-void YieldPhase::Begin() {
+void YieldPhase::Begin(For what) {
+  long_yield_ = what == For::kMemory ? kLongYieldForMemory : kLongYieldForSockets;
   const Clock::time_point now = Clock::now();
   end_ = now < crowded_until_ ? now : now + longest_;
 }
@@ -31,7 +31,7 @@ bool YieldPhase::Yield() {
   if (before >= end_) return false;
   sched_yield();
   const Clock::time_point after = Clock::now();
-  if (after - before > kLongYield) {
+  if (after - before > long_yield_) {
     crowded_until_ = after + kSleepAtOnceFor;
     end_ = after;
   }
@@ -88,7 +88,8 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
 
   // Input that is there already may not make its descriptor readable any more.
   if (HasUndrainedInput(channels)) return true;
-  awake_.Begin();
+  const bool has_sockets = channels.empty() || AnyDrained(channels);
+  awake_.Begin(has_sockets ? YieldPhase::For::kSockets : YieldPhase::For::kMemory);
   for (unsigned turn = 0; !deadline.Expired() && awake_.Yield(); ++turn) {
     if (HasUndrainedInput(channels)) return true;
     const bool must_poll = turn % kTurnsBetweenPolls == 0 || AnyDrained(channels);

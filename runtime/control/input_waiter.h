@@ -14,15 +14,18 @@ namespace lockstep::control {
 // Waking a sleeping thread costs tens of microseconds; asking again right away costs less than one.
 // So a waiting thread yields and asks again for a while before it sleeps. Where other work wants
 // the processor, a yield costs that work's whole time slice, while a sleeper would be woken at
-// once: so when yields take long, waits go to sleep without yielding for a while.
+// once: so when yields take long, waits go to sleep without yielding for a while. What is long
+// depends on what is waited for. Behind a socket threads do its work, which want the processor.
 //
 // Threads: one at a time.
 class YieldPhase {
  public:
+  enum class For { kSockets, kMemory };
+
   explicit YieldPhase(std::chrono::microseconds longest) : longest_(longest) {}
 
   // A wait begins.
-  void Begin();
+  void Begin(For what);
   // Yields once, and returns true; false when it is time to sleep.
   bool Yield();
 
@@ -30,6 +33,7 @@ class YieldPhase {
   using Clock = std::chrono::steady_clock;
 
   const std::chrono::microseconds longest_;
+  std::chrono::microseconds long_yield_{0};
   Clock::time_point end_;
   Clock::time_point crowded_until_;
 };

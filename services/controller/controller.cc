@@ -11,13 +11,13 @@
 #include "runtime/control/shm/ring_server_channel.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
+#include "services/controller/channel_rings.h"
 #include "services/controller/dispatcher.h"
 #include "services/controller/reports/metrics.h"
 #include "services/controller/roles.h"
 #include "services/controller/sessions/watched_clients.h"
 #include "services/controller/world/liveness_monitor.h"
 #include "services/controller/world/reach_back.h"
-#include "services/controller/world/worker_rings.h"
 #include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
@@ -27,6 +27,11 @@ namespace {
 constexpr int kMessagesPerTurn = 64;
 // Unread messages of one client. One that behaves waits for a few answers at a time.
 constexpr int kMaxUnread = 10'000;
+// Further ones are reached by socket.
+constexpr int kMostClientsByRing = 64;
+// A client whose message was lost is heard again well within its lease (see below); a worker whose
+// message was lost is lost.
+constexpr std::chrono::seconds kLongestGapOfWorkers{10};
 // The largest value that a worker sends has half of that; so may the inventory of a world's
 // sessions.
 constexpr int64_t kMaxWorkerBytes = int64_t{128} << 20;
@@ -45,6 +50,25 @@ Status CheckOptions(const ControllerOptions& options) {
                            options.heartbeat_interval.count(), " ms)");
   }
   return OkStatus();
+}
+
+// Puts rings before `channel` for up to `slots` of its peers, as command_rings says. Null: there
+// are none.
+StatusOr<control::RingServerChannel*> AddRings(const std::string& command_rings,
+                                               control::RingServerChannel::Peers peers, int slots,
+                                               std::chrono::milliseconds longest_gap,
+                                               std::unique_ptr<control::ServerChannel>& channel) {
+  if (command_rings == "off") return nullptr;
+  auto with_rings =
+      control::RingServerChannel::Create(std::move(channel), peers, slots, longest_gap);
+  if (!with_rings.ok()) {
+    if (command_rings == "on") return Annotate(with_rings.status(), "command_rings: on");
+    log::Warn("commands go by socket: ", Message(with_rings.status()));
+    return nullptr;
+  }
+  control::RingServerChannel* const rings = with_rings->get();
+  channel = std::move(*with_rings);
+  return rings;
 }
 
 }  // namespace
@@ -67,20 +91,15 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       auto liveness,
       control::ZmqListen(context, options.liveness_endpoint,
                          {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
-  control::RingServerChannel* rings = nullptr;
-  if (options.command_rings != "off") {
-    auto channel = control::RingServerChannel::Create(std::move(workers), options.workers);
-    if (channel.ok()) {
-      rings = channel->get();
-      workers = std::move(*channel);
-    } else if (options.command_rings == "on") {
-      return Annotate(channel.status(), "command_rings: on");
-    } else {
-      log::Warn("commands reach all workers by socket: ", Message(channel.status()));
-    }
-  }
-  return Start(options,
-               {std::move(clients), std::move(workers), std::move(liveness), gates.clients, rings});
+  using Peers = control::RingServerChannel::Peers;
+  LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const client_rings,
+                            AddRings(options.command_rings, Peers::kClients, kMostClientsByRing,
+                                     options.session_lease / 4, clients));
+  LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const worker_rings,
+                            AddRings(options.command_rings, Peers::kWorkers, options.workers,
+                                     kLongestGapOfWorkers, workers));
+  return Start(options, {std::move(clients), std::move(workers), std::move(liveness), gates.clients,
+                         client_rings, worker_rings});
 }
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions& options,
@@ -118,8 +137,10 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
       clients_(std::move(channels.clients)),
       workers_(std::move(channels.workers)),
-      rings_(channels.rings),
-      worker_rings_(std::make_unique<WorkerRings>(rings_)),
+      client_channel_rings_(channels.client_rings),
+      worker_channel_rings_(channels.worker_rings),
+      client_rings_(std::make_unique<ChannelRings>(client_channel_rings_)),
+      worker_rings_(std::make_unique<ChannelRings>(worker_channel_rings_)),
       metrics_(std::make_unique<Metrics>(options, clock_)),
       liveness_(std::make_unique<LivenessMonitor>(
           std::move(channels.liveness), options.workers,
@@ -154,6 +175,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                        *client_processes_,
                        *liveness_,
                        *reach_back_,
+                       *client_rings_,
                        *worker_rings_,
                        *metrics_,
                        std::move(channels.client_gate),
@@ -232,14 +254,29 @@ bool Controller::ReceiveSome() {
     if (!status.ok()) LogDropped("a client's message was refused: ", status, *clients_);
     Flush();
   }
-  if (rings_ != nullptr) {
-    for (const control::RingServerChannel::Broken& broken : rings_->TakeBroken()) {
+  received += HandleBrokenRings();
+  return received > 0;
+}
+
+int Controller::HandleBrokenRings() {
+  int handled = 0;
+  if (worker_channel_rings_ != nullptr) {
+    for (const auto& broken : worker_channel_rings_->TakeBroken()) {
       dispatcher_->HandleBrokenRing(broken.peer, broken.why);
       Flush();
-      ++received;
+      ++handled;
     }
   }
-  return received > 0;
+  if (client_channel_rings_ != nullptr) {
+    // It notices, and goes on by socket; what was lost is counted as what connections lose.
+    for (const auto& broken : client_channel_rings_->TakeBroken()) {
+      const std::string line =
+          dropped_.Note("a client's ring was given up: " + Message(broken.why), broken.address);
+      if (!line.empty()) log::Warn(line);
+      ++handled;
+    }
+  }
+  return handled;
 }
 
 bool Controller::HandleEvents() {
@@ -297,7 +334,6 @@ void Controller::Stop() {
   Flush();
   // Closing sends what is queued, within the sockets' linger time.
   clients_.reset();
-  rings_ = nullptr;
   workers_.reset();
   std::lock_guard lock(stopped_mutex_);
   stopped_ = true;

@@ -54,8 +54,9 @@ class Controller {
     std::unique_ptr<control::ServerChannel> liveness;
     // The one of `clients`; null: none is asked for a key.
     std::shared_ptr<control::Gate> client_gate = nullptr;
-    // `workers`, if it has rings; null: it has none.
-    control::RingServerChannel* rings = nullptr;
+    // `clients` and `workers`, if they have rings; null: they have none.
+    control::RingServerChannel* client_rings = nullptr;
+    control::RingServerChannel* worker_rings = nullptr;
   };
   static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
                                                      Channels channels);
@@ -79,6 +80,8 @@ class Controller {
   Status ServeMetrics();
   void Run();
   bool ReceiveSome();
+  // Those whose rings hold what cannot be. How many there were.
+  int HandleBrokenRings();
   // Of the message that `channel` has given last.
   void LogDropped(const std::string& what, const Status& why,
                   const control::ServerChannel& channel);
@@ -101,7 +104,10 @@ class Controller {
   // Owned by the loop's thread.
   std::unique_ptr<control::ServerChannel> clients_;
   std::unique_ptr<control::ServerChannel> workers_;
-  control::RingServerChannel* rings_;  // of workers_; null: it has none
+  // What they have of rings; null: nothing.
+  control::RingServerChannel* const client_channel_rings_;
+  control::RingServerChannel* const worker_channel_rings_;
+  const std::unique_ptr<CommandRings> client_rings_;
   const std::unique_ptr<CommandRings> worker_rings_;
   DroppedMessages dropped_{clock_};
 

@@ -12,7 +12,7 @@ Parts::Parts(const Surroundings& outside)
       broadcaster(outside.clock, membership, order, outbox, tracing),
       tools{outside.options, outside.clock, timers, membership, outside.metrics.counts(), tracing},
       sessions(outside.options.workers),
-      messenger(tools, outbox, outside.address.incarnation, sessions),
+      messenger(tools, outbox, outside.address.incarnation, sessions, outside.client_rings),
       gatherer([this](const PendingRequest& request) { messenger.SendAnswer(request); },
                [this, &liveness = outside.liveness](SessionId id, const std::vector<Rank>& late) {
                  return LateError(membership, liveness, sessions, id, late);
@@ -30,14 +30,14 @@ Parts::Parts(const Surroundings& outside)
       waiters(tools, messenger),
       world(tools, outbox, outside.liveness, membership, order, outside.address,
             {sessions, gatherer, messenger, failures, ender, leases, takeover, opener}, waiters,
-            outside.rings),
+            outside.worker_rings),
       admission(tools, outbox, outside.liveness, membership, outside.reachability, world),
       inquiries([this](const Inquiry& inquiry) {
         if (inquiry.about_registers) return registers.Send(inquiry);
         status.Send(inquiry.client, inquiry.request, inquiry.reports);
       }),
       status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics,
-             command_watch, outside.rings),
+             command_watch, outside.client_rings, outside.worker_rings),
       registers(tools, outbox, outside.liveness, sessions, inquiries, unread),
       traces(tools, tracing, outbox, outside.liveness, unread) {}
 

@@ -51,7 +51,8 @@ struct Surroundings {
   ClientProcesses& processes;
   Liveness& liveness;
   Reachability& reachability;
-  CommandRings& rings;
+  CommandRings& client_rings;
+  CommandRings& worker_rings;
   Metrics& metrics;
   std::shared_ptr<control::Gate> client_gate;  // null: no client is asked for a key
   ControllerAddress address;

@@ -74,10 +74,12 @@ config::Settings ControllerSettings(ControllerOptions& options) {
              "client counts as an operator."),
       Integer("max_sessions_per_key", options.max_sessions_per_key, 1, 4096,
               "Most sessions of one key's owner at a time, where keys are asked for."),
-      Choice("command_rings", options.command_rings, {"auto", "off", "on"},
-             "Whether commands reach workers through memory that they share with the controller, "
-             "where they run on its host as the same user; all others by socket. With on, it is an "
-             "error if the kernel has no such memory (Linux 5.1)."),
+      Choice(
+          "command_rings", options.command_rings, {"auto", "off", "on"},
+          "Whether commands reach workers, and clients without keys the controller, through memory "
+          "that they share with the controller, "
+          "where they run on its host as the same user; all others by socket. With on, it is an "
+          "error if the kernel has no such memory (Linux 5.1)."),
       Duration(
           "poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
           "After a message, threads look again at once for this long before they sleep: more is "

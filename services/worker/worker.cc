@@ -129,7 +129,8 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
 
 Status Worker::ConnectToController() {
   LOCKSTEP_ASSIGN_OR_RETURN(auto sockets, ConnectTo(options_.controller_endpoint));
-  controller_ = std::make_unique<control::RingClientChannel>(std::move(sockets));
+  controller_ = std::make_unique<control::RingClientChannel>(
+      std::move(sockets), control::RingClientChannel::AtEnd::kStop);
   return OkStatus();
 }
 

@@ -1,6 +1,6 @@
-// The ring in which one worker answers, and which only the controller reads.
+// The ring in which one worker or client speaks, and which only the controller reads.
 //
-// What a worker writes is not trusted: the controller looks at each word once, copies it out, and
+// What it writes is not trusted: the controller looks at each word once, copies it out, and
 // checks the copy.
 #pragma once
 

@@ -82,7 +82,7 @@ Status BroadcastReader::CheckNotOvertaken() const {
   if (memory_.header().floor.load(std::memory_order_relaxed) <= position_) [[likely]]
     return OkStatus();
   return DataLoss(
-      "the controller does not wait for this worker any more: what it had yet to read "
+      "the controller does not wait for this process any more: what it had yet to read "
       "was written over");
 }
 

@@ -1,4 +1,4 @@
-// The ring that the controller writes once for all workers.
+// The ring that the controller writes once for all who read it: all workers, or one client.
 //
 // A reader copies a record out, notes in memory of its own how far it has come, and checks that the
 // record was not written over meanwhile. The writer writes over nothing that one of its readers has
@@ -23,8 +23,7 @@ inline constexpr uint64_t kAllReaders = ~uint64_t{0};
 // Threads: one at a time. Ownership: the memory, and that of the readers, is borrowed.
 class BroadcastWriter {
  public:
-  explicit BroadcastWriter(const BroadcastMemory& memory)
-      : memory_(memory), ring_(memory.ring()), largest_(ring_.capacity() / kLargestPart) {}
+  explicit BroadcastWriter(const BroadcastMemory& memory) : memory_(memory), ring_(memory.ring()) {}
 
   // From here on it reads; `read` is where it notes how far it has come, and is not trusted.
   // Returns the position of the first record that it is to read.
@@ -33,10 +32,10 @@ class BroadcastWriter {
   void RemoveReader(int slot);
   bool has_readers() const { return !readers_.empty(); }
 
-  // Larger records are never written.
-  uint64_t largest_words() const { return largest_; }
-  // Publishes a record of largest_words() at most. False: there is no room before the slowest
-  // reader has read more.
+  // Larger records are never written to a ring of `capacity` words.
+  static uint64_t LargestOf(uint64_t capacity) { return capacity / kLargestPart; }
+  // Publishes a record of LargestOf() its capacity at most. False: there is no room before the
+  // slowest reader has read more.
   bool Write(RecordKind kind, uint64_t tag, const Message& message);
   // Readers are to tell when there is room for `words`; 0: they need not.
   void AwaitRoom(uint64_t words);
@@ -60,7 +59,6 @@ class BroadcastWriter {
 
   const BroadcastMemory memory_;
   WordRing ring_;
-  const uint64_t largest_;
   uint64_t head_ = 0;
   uint64_t slowest_ = 0;  // no reader is behind this
   std::vector<Reader> readers_;

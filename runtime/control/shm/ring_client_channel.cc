@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -14,8 +16,11 @@ namespace {
 
 constexpr uint64_t kMostSlots = 4096;
 
-// Answers that are larger travel by socket.
-constexpr uint64_t kLargestAnswerWords = kAnswerWords / 8;
+constexpr uint64_t kMostRingWords = uint64_t{1} << 20;
+// Messages that take more than this part of a ring travel by socket.
+constexpr uint64_t kLargestPart = 8;
+
+bool IsCapacity(uint64_t words) { return std::has_single_bit(words) && words <= kMostRingWords; }
 
 // The next message of `link`, by the deadline.
 Status AwaitMessage(RingLink& link, std::string* bytes, std::vector<Descriptor>* descriptors,
@@ -35,39 +40,40 @@ Status AwaitMessage(RingLink& link, std::string* bytes, std::vector<Descriptor>*
   return Unavailable("the controller has not given its memory in time");
 }
 
-StatusOr<Descriptor> WatchBoth(int first, int second) {
-  Descriptor all(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {first, second}) {
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (!all.is_open() || epoll_ctl(all.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return Unavailable("cannot wait for a link and a socket: ", std::strerror(errno));
-    }
-  }
-  return all;
+Status Watch(const Descriptor& all, int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (all.is_open() && epoll_ctl(all.get(), EPOLL_CTL_ADD, fd, &event) == 0) return OkStatus();
+  return Unavailable("cannot wait for a link and a socket: ", std::strerror(errno));
 }
 
 }  // namespace
 
 RingClientChannel::Rings::Rings(RingLink given, MappedMemory broadcast_memory,
-                                MappedMemory answer_memory, int own_slot, int slots)
+                                MappedMemory answer_memory, const RingPlace& place)
     : link(std::move(given)),
       broadcast_pages(std::move(broadcast_memory)),
       answer_pages(std::move(answer_memory)),
-      slot(own_slot),
-      broadcast(broadcast_pages.data(), slots, kBroadcastWords),
-      answers(answer_pages.data(), kAnswerWords),
+      slot(static_cast<int>(place.slot)),
+      broadcast(broadcast_pages.data(), static_cast<int>(place.slots), place.words.broadcast),
+      answers(answer_pages.data(), place.words.answers),
+      largest_words(place.words.answers / kLargestPart),
       controller(broadcast.header().sleep),
-      writer(answers, broadcast.taken(own_slot)) {}
+      writer(answers, broadcast.taken(slot)) {}
 
-RingClientChannel::RingClientChannel(std::unique_ptr<ClientChannel> sockets)
-    : sockets_(std::move(sockets)) {}
+RingClientChannel::RingClientChannel(std::unique_ptr<ClientChannel> sockets, AtEnd at_end)
+    : sockets_(std::move(sockets)), at_end_(at_end), all_(epoll_create1(EPOLL_CLOEXEC)) {
+  // Without it there will be no rings: Attach() says so.
+  if (!Watch(all_, sockets_->wait_fd()).ok()) all_.Close();
+}
 
 RingClientChannel::~RingClientChannel() = default;
 
 Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
-  if (rings_ != nullptr) return FailedPrecondition("this channel has had its rings");
+  // Of a controller that has ended before it said from where on to read.
+  if (rings_ != nullptr && !by_ring() && at_end_ == AtEnd::kGoOnBySocket) DropRings();
+  if (rings_ != nullptr) return FailedPrecondition("this channel has its rings");
   LOCKSTEP_ASSIGN_OR_RETURN(RingLink link, RingLink::Connect(offer.address));
   LOCKSTEP_RETURN_IF_ERROR(link.Send(offer.nonce));
   std::string bytes;
@@ -79,22 +85,27 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
                     " bytes where its memory is asked for");
   }
   std::memcpy(&place, bytes.data(), sizeof place);
-  if (place.slots > kMostSlots || place.slot >= place.slots) {
-    return Internal("the controller gives slot ", place.slot, " of ", place.slots);
+  if (place.slots > kMostSlots || place.slot >= place.slots || !IsCapacity(place.words.broadcast) ||
+      !IsCapacity(place.words.answers)) {
+    return Internal("the controller gives slot ", place.slot, " of ", place.slots, " in rings of ",
+                    place.words.broadcast, " and ", place.words.answers, " words");
   }
   const int slots = static_cast<int>(place.slots);
   LOCKSTEP_ASSIGN_OR_RETURN(
       MappedMemory broadcast,
-      MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(slots, kBroadcastWords),
+      MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(slots, place.words.broadcast),
                         MappedMemory::Access::kRead));
-  LOCKSTEP_ASSIGN_OR_RETURN(MappedMemory answers,
-                            MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kAnswerWords),
-                                              MappedMemory::Access::kReadAndWrite));
-  LOCKSTEP_ASSIGN_OR_RETURN(Descriptor all, WatchBoth(sockets_->wait_fd(), link.fd()));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      MappedMemory answers,
+      MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(place.words.answers),
+                        MappedMemory::Access::kReadAndWrite));
+  LOCKSTEP_RETURN_IF_ERROR(Watch(all_, link.fd()));
   LOCKSTEP_RETURN_IF_ERROR(link.Send(kRingMapped));
-  rings_ = std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers),
-                                   static_cast<int>(place.slot), slots);
-  all_ = std::move(all);
+  is_within_process_ = link.peer_pid() == getpid();
+  rings_ =
+      std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers), place);
+  due_since_ = Deadline::Clock::now();  // the note that says so
+  if (is_asleep_) rings_->answers.header().sleep.Begin();
   return OkStatus();
 }
 
@@ -112,6 +123,24 @@ void RingClientChannel::WakeController() {
 void RingClientChannel::Detach() {
   detached_ = true;
   epoll_ctl(all_.get(), EPOLL_CTL_DEL, rings_->link.fd(), nullptr);
+  // What is due may never come. What is left in the ring, and comes after it, must not come after
+  // what the next controller says.
+  if (at_end_ == AtEnd::kGoOnBySocket && (by_socket_is_due_ || !by_ring())) DropRings();
+}
+
+void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
+  if (rings_ == nullptr) return;
+  if (!detached_ && !rings_->link.TakeWakes()) Detach();
+  const bool is_due = rings_ != nullptr && (by_socket_is_due_ || !by_ring());
+  const bool is_lost = is_due && Deadline::Clock::now() - due_since_ >= longest_gap;
+  if (is_lost && at_end_ == AtEnd::kGoOnBySocket) DropRings();
+}
+
+void RingClientChannel::DropRings() {
+  // The link's end takes it out of what is watched.
+  rings_.reset();
+  detached_ = by_socket_is_due_ = false;
+  sent_ = 0;
 }
 
 bool RingClientChannel::HasInput() {
@@ -125,11 +154,13 @@ bool RingClientChannel::HasInput() {
 }
 
 void RingClientChannel::BeginSleep() {
+  is_asleep_ = true;
   if (rings_ != nullptr) rings_->answers.header().sleep.Begin();
   looks_ = kSocketsEvery - 1;  // the next look is a whole one
 }
 
 void RingClientChannel::EndSleep() {
+  is_asleep_ = false;
   if (rings_ == nullptr) return;
   rings_->answers.header().sleep.End();
   if (!detached_ && !rings_->link.TakeWakes()) Detach();
@@ -137,9 +168,10 @@ void RingClientChannel::EndSleep() {
 
 Status RingClientChannel::Send(const Message& message) {
   if (!by_ring()) return sockets_->Send(message);
+  if (detached_ && at_end_ == AtEnd::kGoOnBySocket) return sockets_->Send(message);
   if (detached_) return Unavailable("the controller has let go of the memory it shared");
   const uint64_t number = ++sent_;
-  const bool is_small = RecordWords(message) <= kLargestAnswerWords;
+  const bool is_small = RecordWords(message) <= rings_->largest_words;
   if (is_small && rings_->writer.Write(number, message)) {
     WakeController();
     return OkStatus();
@@ -150,14 +182,20 @@ Status RingClientChannel::Send(const Message& message) {
 }
 
 bool RingClientChannel::Receive(Message* message) {
-  while (!by_ring()) {
+  while (true) {
+    if (by_ring()) {
+      if (ReceiveByRing(message)) return true;
+      const bool is_over = detached_ || !failure_.ok();
+      if (at_end_ == AtEnd::kStop || !is_over) return false;
+      failure_ = OkStatus();
+      DropRings();
+    }
     if (!sockets_->Receive(message)) return false;
-    if (rings_ == nullptr) return true;
     const std::optional<uint64_t> position = ReadNote(kSwitchMagic, *message);
     if (!position.has_value()) return true;
-    Switch(*position);
+    // Without rings: it is late, and they were given up for it.
+    if (rings_ != nullptr) Switch(*position);
   }
-  return ReceiveByRing(message);
 }
 
 bool RingClientChannel::ReceiveByRing(Message* message) {
@@ -175,8 +213,9 @@ bool RingClientChannel::ReceiveByRing(Message* message) {
     if (rings_->reader->GivesAwaitedRoom()) WakeController();
     if (*next == BroadcastReader::Next::kMessage) return true;
     by_socket_is_due_ = *next == BroadcastReader::Next::kBySocket;
+    if (by_socket_is_due_) due_since_ = Deadline::Clock::now();
     if (*next == BroadcastReader::Next::kNothing) {
-      return detached_ && sockets_->Receive(message);
+      return detached_ && at_end_ == AtEnd::kStop && sockets_->Receive(message);
     }
   }
   return false;

@@ -1,7 +1,9 @@
-// A worker's channel to its controller: by socket, and by rings once it shares memory with it.
+// A worker's or client's channel to its controller: by socket, and by rings once it shares memory
+// with it.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,20 +22,30 @@ namespace lockstep::control {
 // Threads: one at a time.
 class RingClientChannel final : public ClientChannel {
  public:
+  // What becomes of it once the controller has let go of the memory. kStop: it is done; the
+  // controller's last words come yet. kGoOnBySocket: it is as before Attach(), and what was under
+  // way is lost, as by a socket whose connection breaks.
+  enum class AtEnd { kStop, kGoOnBySocket };
   // By `sockets`, until Attach().
-  explicit RingClientChannel(std::unique_ptr<ClientChannel> sockets);
+  RingClientChannel(std::unique_ptr<ClientChannel> sockets, AtEnd at_end);
   ~RingClientChannel() override;
 
   // Takes the memory that `offer` leads to. The controller then says from which message on it is
   // used: that is seen here alone. An error says why messages go on by socket; kUnavailable: the
-  // controller is on another host, or does not answer by the deadline. Once per channel.
+  // controller is on another host, or does not answer by the deadline. Not while it has some.
   Status Attach(const RingOffer& offer, Deadline deadline);
   // The controller's messages come by ring.
   bool by_ring() const { return rings_ != nullptr && rings_->reader.has_value(); }
+  // It is by_ring(), and the controller is in this process.
+  bool is_within_process() const { return is_within_process_; }
   // The controller has closed its end, as it does when it ends: what was not in the ring by then is
   // lost.
   bool detached() const { return detached_; }
-  // Not OK: what was in the ring is lost, and no message comes any more.
+  // For who may not sleep on the channel for long, where the end of the link is noticed: it is
+  // noticed now. kGoOnBySocket: also that what was to come by socket has not for `longest_gap`, so
+  // that its connection has lost it, and all goes by socket from now on.
+  void NoticeEnd(std::chrono::milliseconds longest_gap);
+  // Not OK (kStop): what was in the ring is lost, and no message comes any more.
   const Status& failure() const { return failure_; }
 
   bool HasInput() override;
@@ -47,7 +59,7 @@ class RingClientChannel final : public ClientChannel {
 
  private:
   struct Rings {
-    Rings(RingLink link, MappedMemory broadcast, MappedMemory answers, int slot, int slots);
+    Rings(RingLink link, MappedMemory broadcast, MappedMemory answers, const RingPlace& place);
 
     RingLink link;
     const MappedMemory broadcast_pages;
@@ -55,6 +67,7 @@ class RingClientChannel final : public ClientChannel {
     const int slot;
     const BroadcastMemory broadcast;
     const AnswerMemory answers;
+    const uint64_t largest_words;  // larger messages go by socket
     Waker controller;
     AnswerWriter writer;
     std::optional<BroadcastReader> reader;  // once the controller has said from where on
@@ -65,12 +78,18 @@ class RingClientChannel final : public ClientChannel {
   void WakeController();
   // The controller has let go of the memory: what it still says comes by socket.
   void Detach();
+  // From now on all goes by socket.
+  void DropRings();
 
   const std::unique_ptr<ClientChannel> sockets_;
-  Descriptor all_;  // readable when the sockets' or the link is
+  const AtEnd at_end_;
+  Descriptor all_;  // readable when the sockets' or the link is; the same for good
   std::unique_ptr<Rings> rings_;
+  bool is_within_process_ = false;
   bool detached_ = false;
   bool by_socket_is_due_ = false;  // the next message comes by socket
+  Deadline::Clock::time_point due_since_;
+  bool is_asleep_ = false;  // between BeginSleep() and EndSleep()
   unsigned looks_ = 0;
   uint64_t sent_ = 0;  // messages, since they are numbered
   Status failure_;

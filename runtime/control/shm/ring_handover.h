@@ -1,15 +1,15 @@
-// What is said when rings are handed over, beside the memory itself.
+// What is said when rings are handed over to a peer (a worker, or a client), beside the memory.
 //
 //     welcome      (by socket)  where to ask, and a nonce: RingOffer
-//     worker       (by link)    the nonce
+//     peer         (by link)    the nonce
 //     controller   (by link)    a RingPlace, and two descriptors: broadcast and answer memory
-//     worker       (by link)    that it has mapped them
-//     controller   (by socket)  a note: from this message on, messages are in the ring at a
-//     position worker       (by socket)  a note: from this message on, messages are numbered
+//     peer         (by link)    that it has mapped them
+//     controller   (by socket)  a note: messages are in the ring from a position on
+//     peer         (by socket)  a note: messages are numbered from now on
 //
 // Then each message from the controller is a record of the ring; for one that travels by socket, as
-// large ones do and those for one worker alone, the record says only that. Messages from a worker
-// are numbered, in the ring or, by socket, by a note in front. So all that one peer says to another
+// large ones do and those for one worker alone, the record says only that. Messages from a peer
+// are numbered, in the ring or, by socket, by a note in front. So all that one says to another
 // keeps its order.
 #pragma once
 
@@ -27,9 +27,14 @@ struct RingOffer {
   std::string nonce;  // empty: there is no offer
 };
 
-// Of a controller for its workers, and of each worker for its controller; workers answer little.
-inline constexpr uint64_t kBroadcastWords = (uint64_t{4} << 20) / 8;
-inline constexpr uint64_t kAnswerWords = (uint64_t{256} << 10) / 8;
+// Words of the two rings of a peer.
+struct RingSizes {
+  uint64_t broadcast = 0;  // from the controller
+  uint64_t answers = 0;    // to it
+};
+// Workers read one ring together, and answer little; clients say more than they are told.
+inline constexpr RingSizes kWorkerRings = {(uint64_t{4} << 20) / 8, (uint64_t{256} << 10) / 8};
+inline constexpr RingSizes kClientRings = {(uint64_t{256} << 10) / 8, (uint64_t{1} << 20) / 8};
 
 // Who waits for what comes by ring looks at the sockets in one of so many turns: that is some
 // system calls, and a look at a ring none.
@@ -42,7 +47,7 @@ struct RingNote {
 };
 // From the controller: read the ring from this position on.
 inline constexpr uint64_t kSwitchMagic = 0x31'47'4e'49'52'53'4b'4cULL;  // "LKSRING1"
-// From a worker: the number of the message that follows; 0: the first one is yet to come.
+// From a peer: the number of the message that follows; 0: the first one is yet to come.
 inline constexpr uint64_t kNumberMagic = 0x32'47'4e'49'52'53'4b'4cULL;  // "LKSRING2"
 
 inline Frame NoteFrame(uint64_t magic, uint64_t value) {
@@ -62,6 +67,7 @@ inline std::optional<uint64_t> ReadNote(uint64_t magic, const Message& message) 
 struct RingPlace {
   uint64_t slot = 0;
   uint64_t slots = 0;
+  RingSizes words;
 };
 inline constexpr char kRingMapped[] = "mapped";
 

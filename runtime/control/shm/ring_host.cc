@@ -19,37 +19,32 @@ constexpr uint64_t kOfListener = 1;
 constexpr int kNonceBytes = 16;
 // Processes of this user's that connect and say nothing.
 constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostOffers = 8192;
 
 Status Watch(const Descriptor& all, int fd, uint64_t id) {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = id;
   if (all.is_open() && epoll_ctl(all.get(), EPOLL_CTL_ADD, fd, &event) == 0) return OkStatus();
-  return Unavailable("cannot wait for workers that share memory: ", std::strerror(errno));
+  return Unavailable("cannot wait for peers that share memory: ", std::strerror(errno));
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<RingHost>> RingHost::Create(int slots) {
+StatusOr<std::unique_ptr<RingHost>> RingHost::Create(int slots, RingSizes words,
+                                                     std::shared_ptr<const BroadcastPages> shared) {
   LOCKSTEP_ASSIGN_OR_RETURN(RingListener listener, RingListener::Create());
-  const size_t size_bytes = BroadcastMemory::SizeBytes(slots, kBroadcastWords);
-  LOCKSTEP_ASSIGN_OR_RETURN(Descriptor memory, CreateMemory(size_bytes));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      MappedMemory pages,
-      MappedMemory::Map(memory, size_bytes, MappedMemory::Access::kReadAndWrite));
-  LOCKSTEP_RETURN_IF_ERROR(SealWrites(memory));
   Descriptor all(epoll_create1(EPOLL_CLOEXEC));
   LOCKSTEP_RETURN_IF_ERROR(Watch(all, listener.fd(), kOfListener));
-  return std::unique_ptr<RingHost>(new RingHost(std::move(listener), std::move(memory),
-                                                std::move(pages), slots, std::move(all)));
+  return std::unique_ptr<RingHost>(
+      new RingHost(std::move(listener), slots, words, std::move(shared), std::move(all)));
 }
 
-RingHost::RingHost(RingListener listener, Descriptor memory, MappedMemory pages, int slots,
-                   Descriptor all)
+RingHost::RingHost(RingListener listener, int slots, RingSizes words,
+                   std::shared_ptr<const BroadcastPages> shared, Descriptor all)
     : listener_(std::move(listener)),
-      memory_(std::move(memory)),
-      pages_(std::move(pages)),
-      broadcast_(pages_.data(), slots, kBroadcastWords),
+      words_(words),
+      shared_(std::move(shared)),
       all_(std::move(all)),
       last_link_(kOfListener),
       link_of_(static_cast<size_t>(slots)) {}
@@ -58,6 +53,8 @@ Status RingHost::WatchToo(int fd) { return Watch(all_, fd, kOfOthers); }
 
 RingOffer RingHost::OfferTo(const PeerName& peer) {
   Withdraw(peer);
+  // Of peers that never ask: they go on by socket, like one that asks too late.
+  if (offers_.size() >= kMostOffers) offers_.erase(offers_.begin());
   std::string nonce = RandomHex(kNonceBytes);
   offers_.emplace(nonce, peer);
   return RingOffer{listener_.address(), std::move(nonce)};
@@ -110,14 +107,15 @@ void RingHost::AcceptLinks() {
     if (links_.size() >= link_of_.size() + kMostStrangers) continue;
     const uint64_t id = ++last_link_;
     if (!Watch(all_, link.fd(), id).ok()) continue;
-    links_.emplace(id, Connection{std::move(link), std::nullopt, "", std::nullopt});
+    links_.emplace(id, Connection{std::move(link), std::nullopt, "", std::nullopt, nullptr});
   }
 }
 
 bool RingHost::HandleInput(Connection& connection, const std::string& bytes, News* news) {
   if (!connection.slot.has_value()) return HandOver(connection, bytes).ok();
   if (bytes != kRingMapped) return false;
-  news->mapped.push_back({*connection.slot, connection.peer, *std::move(connection.answers),
+  news->mapped.push_back({*connection.slot, PlaceOf(*connection.slot), connection.peer,
+                          *std::move(connection.answers), std::move(connection.broadcast),
                           connection.link.peer_pid()});
   connection.answers.reset();
   return true;
@@ -131,16 +129,23 @@ Status RingHost::HandOver(Connection& connection, const std::string& nonce) {
   size_t slot = 0;
   while (slot < link_of_.size() && link_of_[slot].has_value()) ++slot;
   if (slot == link_of_.size()) return ResourceExhausted("all rings are in use");
-  const size_t size_bytes = AnswerMemory::SizeBytes(kAnswerWords);
+  std::shared_ptr<const BroadcastPages> broadcast = shared_;
+  if (broadcast == nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(broadcast, BroadcastPages::Create(1, words_.broadcast));
+  }
+  const size_t size_bytes = AnswerMemory::SizeBytes(words_.answers);
   LOCKSTEP_ASSIGN_OR_RETURN(const Descriptor memory, CreateMemory(size_bytes));
   LOCKSTEP_ASSIGN_OR_RETURN(MappedMemory pages,
                             MappedMemory::Map(memory, size_bytes, MappedMemory::Access::kRead));
-  const RingPlace place{slot, link_of_.size()};
-  LOCKSTEP_RETURN_IF_ERROR(connection.link.Send(
-      {reinterpret_cast<const char*>(&place), sizeof place}, {memory_.get(), memory.get()}));
+  const RingPlace place{static_cast<uint64_t>(PlaceOf(static_cast<int>(slot))),
+                        static_cast<uint64_t>(broadcast->slots()), words_};
+  LOCKSTEP_RETURN_IF_ERROR(
+      connection.link.Send({reinterpret_cast<const char*>(&place), sizeof place},
+                           {broadcast->descriptor().get(), memory.get()}));
   connection.slot = static_cast<int>(slot);
   connection.peer = peer;
   connection.answers = std::move(pages);
+  connection.broadcast = std::move(broadcast);
   return OkStatus();
 }
 

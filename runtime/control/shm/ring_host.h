@@ -1,4 +1,4 @@
-// Hands the memory of rings over to the workers that were offered some, and notices their ends.
+// Hands the memory of rings over to the peers that were offered some, and notices their ends.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +13,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/shm/broadcast_pages.h"
 #include "runtime/control/shm/ring_handover.h"
 #include "runtime/control/shm/ring_link.h"
 #include "runtime/control/shm/ring_memory.h"
@@ -23,11 +24,12 @@ namespace lockstep::control {
 // Threads: one at a time.
 class RingHost {
  public:
-  // For at most `slots` peers at a time. kUnavailable: this host has no such memory.
-  static StatusOr<std::unique_ptr<RingHost>> Create(int slots);
+  // For at most `slots` peers at a time. All read what is `shared`; without it each has broadcast
+  // memory of its own. kUnavailable: there are no descriptors for it.
+  static StatusOr<std::unique_ptr<RingHost>> Create(int slots, RingSizes words,
+                                                    std::shared_ptr<const BroadcastPages> shared);
 
-  // What all peers read; lives as long as this.
-  const BroadcastMemory& broadcast() const { return broadcast_; }
+  RingSizes words() const { return words_; }
   int slots() const { return static_cast<int>(link_of_.size()); }
   // Readable when Look() has news. `fd` is watched, too, but means none.
   int wait_fd() const { return all_.get(); }
@@ -40,9 +42,11 @@ class RingHost {
 
   struct Mapped {
     int slot;
+    int place;  // its slot in `broadcast`
     PeerName peer;
-    MappedMemory answers;  // of AnswerMemory, to read
-    pid_t pid;             // 0: of another PID namespace
+    MappedMemory answers;                             // of AnswerMemory, to read
+    std::shared_ptr<const BroadcastPages> broadcast;  // that it reads
+    pid_t pid;                                        // 0: of another PID namespace
   };
   struct News {
     std::vector<Mapped> mapped;
@@ -62,10 +66,14 @@ class RingHost {
     std::optional<int> slot;
     PeerName peer;
     std::optional<MappedMemory> answers;  // handed over, and not mapped yet
+    std::shared_ptr<const BroadcastPages> broadcast;
   };
 
-  RingHost(RingListener listener, Descriptor memory, MappedMemory pages, int slots, Descriptor all);
+  RingHost(RingListener listener, int slots, RingSizes words,
+           std::shared_ptr<const BroadcastPages> shared, Descriptor all);
 
+  // In the broadcast memory that the peer of `slot` reads.
+  int PlaceOf(int slot) const { return shared_ == nullptr ? 0 : slot; }
   void AcceptLinks();
   // False: the connection is to be closed.
   bool HandleInput(Connection& connection, const std::string& bytes, News* news);
@@ -73,9 +81,8 @@ class RingHost {
   void Close(uint64_t id, News* news);
 
   RingListener listener_;
-  const Descriptor memory_;
-  const MappedMemory pages_;
-  const BroadcastMemory broadcast_;
+  const RingSizes words_;
+  const std::shared_ptr<const BroadcastPages> shared_;  // null: each peer has its own
   const Descriptor all_;  // readable when the listener, a link, or what is watched besides is
   uint64_t last_link_;
   std::map<uint64_t, Connection> links_;

@@ -1,5 +1,5 @@
-// The unix socket between the controller and a worker that share rings: it hands descriptors over,
-// carries wake-ups, and ends with the process at its other end.
+// The unix socket between the controller and a worker or client that share rings: it hands
+// descriptors over, carries wake-ups, and ends with the process at its other end.
 //
 // Its address is a name of the abstract kind, which no file has. Other users may find it, as the
 // kernel lists such names, and connect; but it tells each end whose the other one is, and another

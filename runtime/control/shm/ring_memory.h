@@ -1,8 +1,9 @@
 // What lies where in the two kinds of shared memory of the rings. Each has one process that writes
 // it:
 //
-//     broadcast memory   the controller's: header, a page of marks, the ring that all workers read
-//     answer memory      one worker's: header, the ring that only the controller reads
+//     broadcast memory   the controller's: header, a page of marks, the ring that all workers read,
+//                        or one client
+//     answer memory      one worker's or client's: header, the ring that only the controller reads
 //
 // Zeros are a ring in which nothing was written yet.
 #pragma once

@@ -12,37 +12,74 @@ namespace {
 // the sockets before the rings.
 constexpr unsigned kLookEvery = 64;
 constexpr unsigned kSocketsFirstEvery = 16;
+// Clients by socket want as much as those by ring.
+constexpr unsigned kClientSocketsFirstEvery = 2;
 // Messages of sockets that are looked at in one turn, if nothing is to be handed out.
 constexpr int kMostBySocket = 64;
+// What a client that has ended has sent by socket comes within this time.
+constexpr std::chrono::seconds kForLastWords{1};
+// Messages that wait for a client which does not read: as many as its socket would hold.
+constexpr size_t kMostWaiting = 10'000;
+
+std::string AddressOf(pid_t pid) {
+  // Of another PID namespace, as in another container, the kernel tells none.
+  return pid == 0 ? "a process of this user" : "process " + std::to_string(pid) + " of this user";
+}
 
 }  // namespace
 
-RingServerChannel::Slot::Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& taken)
+RingServerChannel::Slot::Slot(RingHost::Mapped mapped, std::shared_ptr<RingOutput> said,
+                              uint64_t answer_words)
     : peer(std::move(mapped.peer)),
       pid(mapped.pid),
       pages(std::move(mapped.answers)),
-      answers(pages.data(), kAnswerWords),
-      reader(answers, taken),
-      worker(answers.header().sleep) {}
+      answers(pages.data(), answer_words),
+      output(std::move(said)),
+      reader(answers, output->memory().taken(mapped.place)),
+      waker(answers.header().sleep) {}
 
 StatusOr<std::unique_ptr<RingServerChannel>> RingServerChannel::Create(
-    std::unique_ptr<ServerChannel>&& sockets, int slots, std::chrono::milliseconds longest_gap) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<RingHost> host, RingHost::Create(slots));
+    std::unique_ptr<ServerChannel>&& sockets, Peers peers, int slots,
+    std::chrono::milliseconds longest_gap) {
+  const RingSizes words = peers == Peers::kWorkers ? kWorkerRings : kClientRings;
+  // Also where each peer has its own: what this host lacks is known from the beginning.
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const BroadcastPages> pages,
+                            BroadcastPages::Create(slots, words.broadcast));
+  std::shared_ptr<RingOutput> shared;
+  if (peers == Peers::kWorkers) {
+    shared = std::make_shared<RingOutput>(pages);
+  } else {
+    pages.reset();
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<RingHost> host,
+                            RingHost::Create(slots, words, std::move(pages)));
   LOCKSTEP_RETURN_IF_ERROR(host->WatchToo(sockets->wait_fd()));
   return std::unique_ptr<RingServerChannel>(
-      new RingServerChannel(std::move(sockets), std::move(host), longest_gap));
+      new RingServerChannel(std::move(sockets), std::move(host), std::move(shared), longest_gap));
 }
 
 RingServerChannel::RingServerChannel(std::unique_ptr<ServerChannel> sockets,
                                      std::unique_ptr<RingHost> host,
+                                     std::shared_ptr<RingOutput> shared,
                                      std::chrono::milliseconds longest_gap)
     : sockets_(std::move(sockets)),
       host_(std::move(host)),
       longest_gap_(longest_gap),
-      writer_(host_->broadcast()),
+      shared_(std::move(shared)),
       slots_(static_cast<size_t>(host_->slots())) {}
 
 RingServerChannel::~RingServerChannel() = default;
+
+template <typename Do>
+void RingServerChannel::ForEachOutput(Do&& what) {
+  if (shared_ != nullptr) {
+    what(*shared_);
+    return;
+  }
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot != nullptr) what(*slot->output);
+  }
+}
 
 // --- Who has a ring.
 
@@ -67,16 +104,24 @@ void RingServerChannel::LookAtHost() {
   RingHost::News news = host_->Look();
   for (RingHost::Mapped& mapped : news.mapped) {
     const int slot = mapped.slot;
+    std::shared_ptr<RingOutput> output = shared_;
+    if (output == nullptr) {
+      output = std::make_shared<RingOutput>(mapped.broadcast);
+      if (is_asleep_) output->memory().header().sleep.Begin();
+    }
     slots_[static_cast<size_t>(slot)] =
-        std::make_unique<Slot>(std::move(mapped), host_->broadcast().taken(slot));
+        std::make_unique<Slot>(std::move(mapped), std::move(output), host_->words().answers);
     mapped_.push_back(slot);
   }
   for (const int slot : news.ended) {
     if (slots_[static_cast<size_t>(slot)] == nullptr) continue;
-    writer_.RemoveReader(slot);
-    // What it has said last, such as why it ends, is read yet.
-    at(slot).has_ended = at(slot).HasInput();
-    if (!at(slot).has_ended) Free(slot);
+    Slot& ended = at(slot);
+    ended.output->writer().RemoveReader(slot);
+    // What it has said last, such as why it ends, is read yet. A client may have said some of it by
+    // socket, which takes a while.
+    ended.has_ended = ended.HasInput() || IsLateWith(ended);
+    ended.ended_at = Deadline::Clock::now();
+    if (!ended.has_ended) Free(slot);
   }
   NoticeGaps();
   ActivateMapped();
@@ -86,6 +131,11 @@ void RingServerChannel::NoticeGaps() {
   const auto now = Deadline::Clock::now();
   for (size_t index = 0; index < slots_.size(); ++index) {
     const Slot* const slot = slots_[index].get();
+    const bool is_silent = slot != nullptr && slot->has_ended && !slot->HasInput();
+    if (is_silent && now - slot->ended_at >= kForLastWords) {
+      Free(static_cast<int>(index));
+      continue;
+    }
     const bool waits = slot != nullptr && slot->held.has_value() && !slot->HasInput();
     if (!waits || now - slot->held_since < longest_gap_) continue;
     Break(static_cast<int>(index),
@@ -95,11 +145,11 @@ void RingServerChannel::NoticeGaps() {
 }
 
 void RingServerChannel::ActivateMapped() {
-  // What waits for room was said before, and these workers have got it by socket.
-  if (mapped_.empty() || !waiting_.empty()) return;
+  // What waits for room was said before, and those who will read the ring have got it by socket.
+  if (mapped_.empty() || (shared_ != nullptr && shared_->is_waiting())) return;
   for (const int index : std::exchange(mapped_, {})) {
     Slot& slot = at(index);
-    const uint64_t start = writer_.AddReader(index, &slot.answers.header().read);
+    const uint64_t start = slot.output->writer().AddReader(index, &slot.answers.header().read);
     slot.is_active = true;
     slot_of_.emplace(slot.peer, index);
     (void)sockets_->Send({&slot.peer, 1}, {NoteFrame(kSwitchMagic, start)});
@@ -110,7 +160,7 @@ void RingServerChannel::Free(int slot) {
   const std::unique_ptr<Slot> freed = std::move(slots_[static_cast<size_t>(slot)]);
   if (freed == nullptr) return;
   host_->Free(slot);
-  writer_.RemoveReader(slot);
+  freed->output->writer().RemoveReader(slot);
   std::erase(mapped_, slot);
   if (freed->is_active) slot_of_.erase(freed->peer);
   if (stashed_.has_value() && stashed_->slot == slot) stashed_.reset();
@@ -119,7 +169,7 @@ void RingServerChannel::Free(int slot) {
 
 void RingServerChannel::Break(int slot, const Status& why) {
   if (slots_[static_cast<size_t>(slot)] == nullptr) return;
-  broken_.push_back({at(slot).peer, why});
+  broken_.push_back({at(slot).peer, AddressOf(at(slot).pid), why});
   Free(slot);
 }
 
@@ -127,14 +177,20 @@ std::vector<RingServerChannel::Broken> RingServerChannel::TakeBroken() {
   return std::exchange(broken_, {});
 }
 
-bool RingServerChannel::IsHeldBack(const PeerName& peer) const {
+bool RingServerChannel::IsByRing(const PeerName& peer) const {
   const auto found = slot_of_.find(peer);
-  if (waiting_.empty() || found == slot_of_.end()) return false;
-  const Slot& slot = *slots_[static_cast<size_t>(found->second)];
-  return slot.answers.header().read.load(std::memory_order_seq_cst) == writer_.head();
+  return found != slot_of_.end() && !slots_[static_cast<size_t>(found->second)]->has_ended;
 }
 
-// --- To workers.
+bool RingServerChannel::IsHeldBack(const PeerName& peer) const {
+  const auto found = slot_of_.find(peer);
+  if (found == slot_of_.end()) return false;
+  const Slot& slot = *slots_[static_cast<size_t>(found->second)];
+  return slot.output->is_waiting() &&
+         slot.answers.header().read.load(std::memory_order_seq_cst) == slot.output->writer().head();
+}
+
+// --- To peers.
 
 Status RingServerChannel::Send(absl::Span<const PeerName> peers, const Message& message) {
   if (slot_of_.empty()) return sockets_->Send(peers, message);
@@ -142,69 +198,76 @@ Status RingServerChannel::Send(absl::Span<const PeerName> peers, const Message& 
   std::vector<PeerName> others;
   for (const PeerName& peer : peers) {
     const auto found = slot_of_.find(peer);
-    if (found != slot_of_.end()) {
+    // A client whose rings have ended goes on by socket.
+    if (found != slot_of_.end() && !IsOver(at(found->second))) {
       by_ring.push_back(found->second);
     } else {
       others.push_back(peer);
     }
   }
-  const bool is_for_all = by_ring.size() == slot_of_.size();
-  if (is_for_all && RecordWords(message) <= writer_.largest_words()) {
-    Publish(RecordKind::kMessage, kAllReaders, message);
-    return others.empty() ? OkStatus() : sockets_->Send(others, message);
-  }
+  const bool is_for_all = shared_ != nullptr && by_ring.size() == slot_of_.size();
+  const bool fits = RecordWords(message) <= LargestWords();
   if (is_for_all) {
-    Publish(RecordKind::kBySocket, kAllReaders, {});
-  } else {
-    for (const int slot : by_ring) Publish(RecordKind::kBySocket, static_cast<uint64_t>(slot), {});
+    Publish(*shared_, fits ? RecordKind::kMessage : RecordKind::kBySocket, kAllReaders,
+            fits ? message : Message());
+    by_ring.clear();
   }
-  return sockets_->Send(peers, message);
+  // Of a ring that others read it would take room; a ring of its own is there for it.
+  const bool is_written = fits && (is_for_all || shared_ == nullptr);
+  for (const int slot : by_ring) {
+    if (slots_[static_cast<size_t>(slot)] == nullptr) continue;  // it was broken meanwhile
+    const uint64_t tag = shared_ == nullptr ? kAllReaders : static_cast<uint64_t>(slot);
+    Publish(*at(slot).output, is_written ? RecordKind::kMessage : RecordKind::kBySocket, tag,
+            is_written ? message : Message());
+  }
+  if (!is_written) return sockets_->Send(peers, message);
+  return others.empty() ? OkStatus() : sockets_->Send(others, message);
 }
 
-void RingServerChannel::Publish(RecordKind kind, uint64_t tag, const Message& message) {
-  const bool is_written = waiting_.empty() && writer_.Write(kind, tag, message);
-  if (is_written) [[likely]] {
-    WakeReaders();
-    return BreakLiars();
-  }
-  waiting_.push_back({kind, tag, message});
-  PublishWaiting();
+uint64_t RingServerChannel::LargestWords() const {
+  return BroadcastWriter::LargestOf(host_->words().broadcast);
 }
 
-void RingServerChannel::BreakLiars() {
-  for (const int slot : writer_.TakeBroken()) {
-    Break(slot, InvalidArgument("a worker says that it has read what was not written"));
+void RingServerChannel::Publish(RingOutput& output, RecordKind kind, uint64_t tag,
+                                const Message& message) {
+  if (output.Publish(kind, tag, message)) WakeReaders();
+  BreakLiars(output);
+}
+
+void RingServerChannel::BreakLiars(RingOutput& output) {
+  for (const int slot : output.writer().TakeBroken()) {
+    Break(slot, InvalidArgument("a peer says that it has read what was not written"));
   }
 }
 
 void RingServerChannel::PublishWaiting() {
-  if (waiting_.empty()) return;
   bool has_written = false;
-  while (!waiting_.empty() && writer_.has_readers()) {
-    const Waiting& next = waiting_.front();
-    if (!writer_.Write(next.kind, next.tag, next.message)) {
-      // A reader that makes room after this wakes us; one that has made it before is seen now.
-      writer_.AwaitRoom(RecordWords(next.message));
-      if (!writer_.Write(next.kind, next.tag, next.message)) break;
-    }
-    waiting_.pop_front();
-    has_written = true;
-  }
-  // Nobody is there to read the rest.
-  if (!writer_.has_readers()) waiting_.clear();
-  if (waiting_.empty()) writer_.AwaitRoom(0);
+  bool has_waited = false;
+  ForEachOutput([&](RingOutput& output) {
+    has_waited = has_waited || output.is_waiting();
+    has_written = output.PublishWaiting() || has_written;
+  });
   if (has_written) WakeReaders();
-  BreakLiars();
+  if (!has_waited) return;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i] == nullptr) continue;
+    const std::shared_ptr<RingOutput> output = slots_[i]->output;  // its slot may be freed
+    BreakLiars(*output);
+    if (shared_ == nullptr && slots_[i] != nullptr && output->waiting() > kMostWaiting) {
+      Break(static_cast<int>(i), ResourceExhausted("it does not take what it is told: ",
+                                                   output->waiting(), " messages wait for it"));
+    }
+  }
 }
 
 void RingServerChannel::WakeReaders() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot] == nullptr || !slots_[slot]->is_active) continue;
-    if (slots_[slot]->worker.MustWake()) host_->Wake(static_cast<int>(slot));
+    if (slots_[slot]->waker.MustWake()) host_->Wake(static_cast<int>(slot));
   }
 }
 
-// --- From workers.
+// --- From peers.
 
 bool RingServerChannel::Slot::HasInput() const {
   if (!is_read) return false;
@@ -225,12 +288,14 @@ bool RingServerChannel::HasInput() {
 }
 
 void RingServerChannel::BeginSleep() {
-  host_->broadcast().header().sleep.Begin();
+  is_asleep_ = true;
+  ForEachOutput([](RingOutput& output) { output.memory().header().sleep.Begin(); });
   looks_ = kLookEvery - 1;  // the next look is a whole one
 }
 
 void RingServerChannel::EndSleep() {
-  host_->broadcast().header().sleep.End();
+  is_asleep_ = false;
+  ForEachOutput([](RingOutput& output) { output.memory().header().sleep.End(); });
   LookAtHost();
 }
 
@@ -239,7 +304,8 @@ bool RingServerChannel::Receive(PeerName* from, Message* message) {
   ActivateMapped();
   if (++looks_ % kLookEvery == 0) LookAtHost();
   if (TakeStashed(from, message)) return true;
-  const bool sockets_first = looks_ % kSocketsFirstEvery == 0;
+  const unsigned first_every = shared_ == nullptr ? kClientSocketsFirstEvery : kSocketsFirstEvery;
+  const bool sockets_first = looks_ % first_every == 0;
   if (!sockets_first && TakeFromRings(from, message)) return true;
   // A few at a time: who sends only what is of no good must not keep us here.
   for (int i = 0; i < kMostBySocket && MustAskSockets(); ++i) {
@@ -269,7 +335,7 @@ bool RingServerChannel::TakeFrom(int index, PeerName* from, Message* message) {
       return false;
     }
     if (!*taken) {
-      if (slot.has_ended) Free(index);
+      if (slot.has_ended && !IsLateWith(slot)) Free(index);
       return false;
     }
     slot.held = std::move(next);
@@ -324,6 +390,11 @@ bool RingServerChannel::TakeBySocket(PeerName* from, Message* message) {
     slot.is_read = number == uint64_t{0} && message->size() == 1;
     if (slot.is_read || !number.has_value()) return !slot.is_read;
   }
+  if (!number.has_value() && shared_ == nullptr) {
+    // It has let go of its rings, and goes on by socket.
+    Free(index);
+    return true;
+  }
   if (!number.has_value() || *number <= slot.received) {
     Break(index, InvalidArgument("a message by socket with a number that cannot be"));
     return false;
@@ -334,10 +405,7 @@ bool RingServerChannel::TakeBySocket(PeerName* from, Message* message) {
 }
 
 std::string RingServerChannel::SenderAddress() const {
-  if (!last_by_ring_) return sockets_->SenderAddress();
-  // Of another PID namespace, as in another container, the kernel tells none.
-  return last_pid_ == 0 ? "a process of this user"
-                        : "process " + std::to_string(last_pid_) + " of this user";
+  return last_by_ring_ ? AddressOf(last_pid_) : sockets_->SenderAddress();
 }
 
 }  // namespace lockstep::control

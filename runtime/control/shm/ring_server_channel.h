@@ -1,5 +1,5 @@
-// The controller's channel to its workers: by rings to those that share memory with it, by socket
-// to all others, in one order.
+// The controller's channel to its workers, or to its clients: by rings to those that share memory
+// with it, by socket to all others, in one order.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,26 +17,29 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/shm/answer_ring.h"
-#include "runtime/control/shm/broadcast_ring.h"
 #include "runtime/control/shm/ring_handover.h"
 #include "runtime/control/shm/ring_host.h"
+#include "runtime/control/shm/ring_output.h"
 #include "runtime/control/shm/sealed_memory.h"
 
 namespace lockstep::control {
 
-// Messages for workers that are slow wait here once the ring is full, as they otherwise do in
+// Messages for peers that are slow wait here once their ring is full, as they otherwise do in
 // sockets' queues; what sessions may have under way bounds both.
 //
 // Threads: one at a time.
 class RingServerChannel final : public ServerChannel {
  public:
+  // Who has rings. Workers are told the same, in one ring that all of them read. Clients are told
+  // different things, and must not hold each other back: each has a ring of its own.
+  enum class Peers { kWorkers, kClients };
   // For at most `slots` peers at a time. kUnavailable: this host has no such memory; then `sockets`
   // are left as they were.
   // `longest_gap`: how long a message may stay away that a peer has sent by socket before one that
   // has come by ring; then its connection has lost it, and the peer is broken.
   static StatusOr<std::unique_ptr<RingServerChannel>> Create(
-      std::unique_ptr<ServerChannel>&& sockets, int slots,
-      std::chrono::milliseconds longest_gap = std::chrono::seconds(10));
+      std::unique_ptr<ServerChannel>&& sockets, Peers peers, int slots,
+      std::chrono::milliseconds longest_gap);
   ~RingServerChannel() override;
 
   // For the peer's welcome; none: it has its ring already.
@@ -45,12 +47,13 @@ class RingServerChannel final : public ServerChannel {
   // The peer is not counted on any more: it is not waited for.
   void GiveUp(const PeerName& peer);
   // Messages to the peer go by ring.
-  bool IsByRing(const PeerName& peer) const { return slot_of_.contains(peer); }
+  bool IsByRing(const PeerName& peer) const;
   // Messages for the peer wait for others that have yet to read: it has read all that is there.
   bool IsHeldBack(const PeerName& peer) const;
   // A peer that has written what cannot be, and why; nothing more is taken from it. Each once.
   struct Broken {
     PeerName peer;
+    std::string address;  // as SenderAddress()
     Status why;
   };
   std::vector<Broken> TakeBroken();
@@ -63,14 +66,15 @@ class RingServerChannel final : public ServerChannel {
   const std::string& endpoint() const override { return sockets_->endpoint(); }
   Status Send(absl::Span<const PeerName> peers, const Message& message) override;
   bool Receive(PeerName* from, Message* message) override;
-  // Null also of what has come by ring: only who has shown its key by socket gets one.
+  // Null also of what has come by ring, which shows no key. Workers have shown theirs by socket
+  // before they are offered a ring; a client that needs one must not be offered any.
   const Identity* sender() const override { return last_by_ring_ ? nullptr : sockets_->sender(); }
   std::string SenderAddress() const override;
 
  private:
-  // A worker that has its ring.
+  // A peer that has its ring.
   struct Slot {
-    Slot(RingHost::Mapped mapped, std::atomic<uint64_t>& taken);
+    Slot(RingHost::Mapped mapped, std::shared_ptr<RingOutput> said, uint64_t answer_words);
     bool HasInput() const;
 
     // The ring's next message, while one before it comes by socket.
@@ -82,20 +86,16 @@ class RingServerChannel final : public ServerChannel {
     const pid_t pid;
     const MappedMemory pages;
     const AnswerMemory answers;
+    const std::shared_ptr<RingOutput> output;  // what it is told
     AnswerReader reader;
-    Waker worker;
+    Waker waker;
     bool is_active = false;  // messages for it are written to the ring
     bool is_read = false;    // its messages are numbered, and may come by ring
     bool has_ended = false;  // its link is closed: what is left in its ring is read yet
-    uint64_t received = 0;   // number of its last message
+    Deadline::Clock::time_point ended_at;
+    uint64_t received = 0;  // number of its last message
     std::optional<Held> held;
     Deadline::Clock::time_point held_since;
-  };
-  // What is to be written to the ring.
-  struct Waiting {
-    RecordKind kind;
-    uint64_t tag;
-    Message message;
   };
   struct BySocket {
     int slot;
@@ -104,14 +104,22 @@ class RingServerChannel final : public ServerChannel {
   };
 
   RingServerChannel(std::unique_ptr<ServerChannel> sockets, std::unique_ptr<RingHost> host,
-                    std::chrono::milliseconds longest_gap);
+                    std::shared_ptr<RingOutput> shared, std::chrono::milliseconds longest_gap);
 
   Slot& at(int slot) { return *slots_[static_cast<size_t>(slot)]; }
-  // While all workers have rings, now and then is enough; the sockets' descriptor stays readable
-  // until they are asked.
+  // While all workers have rings, now and then is enough: the sockets' descriptor stays readable
+  // until they are asked. Any client may have none, but while some have, they set the pace: each
+  // look at sockets takes as long as a few messages by ring.
   bool MustAskSockets() const {
-    return by_socket_is_there_ || slot_of_.size() < slots_.size() || looks_ % kSocketsEvery == 0;
+    const size_t enough = shared_ == nullptr ? 1 : slots_.size();
+    return by_socket_is_there_ || slot_of_.size() < enough || looks_ % kSocketsEvery == 0;
   }
+  bool IsOver(const Slot& slot) const { return shared_ == nullptr && slot.has_ended; }
+  // A client that has ended: something that it has sent by socket may still come.
+  bool IsLateWith(const Slot& slot) const { return shared_ == nullptr && slot.is_active; }
+  // Each output once.
+  template <typename Do>
+  void ForEachOutput(Do&& what);
   // Who has mapped its ring, and who has ended.
   void LookAtHost();
   // Those that have mapped their ring are written to, once nothing waits for room. Not while a
@@ -122,9 +130,11 @@ class RingServerChannel final : public ServerChannel {
   void Free(int slot);
   void Break(int slot, const Status& why);
 
-  void Publish(RecordKind kind, uint64_t tag, const Message& message);
+  // Larger messages go by socket.
+  uint64_t LargestWords() const;
+  void Publish(RingOutput& output, RecordKind kind, uint64_t tag, const Message& message);
   // Those that say to have read what was not written.
-  void BreakLiars();
+  void BreakLiars(RingOutput& output);
   void PublishWaiting();
   void WakeReaders();
 
@@ -138,8 +148,7 @@ class RingServerChannel final : public ServerChannel {
   const std::unique_ptr<ServerChannel> sockets_;
   const std::unique_ptr<RingHost> host_;
   const std::chrono::milliseconds longest_gap_;
-  BroadcastWriter writer_;
-  std::deque<Waiting> waiting_;
+  const std::shared_ptr<RingOutput> shared_;   // null: each peer has one of its own
   std::vector<int> mapped_;                    // slots that are not active yet
   std::vector<std::unique_ptr<Slot>> slots_;   // null: it is free
   std::unordered_map<PeerName, int> slot_of_;  // of those that are active
@@ -147,6 +156,7 @@ class RingServerChannel final : public ServerChannel {
   std::vector<Broken> broken_;
   size_t turn_ = 0;
   unsigned looks_ = 0;
+  bool is_asleep_ = false;           // or about to be
   bool by_socket_is_there_ = false;  // as the last look at the sockets has found
   // Of the message that was received last.
   bool last_by_ring_ = false;

@@ -115,7 +115,7 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setState(ToWire(member.state));
     worker.setBackend(member.backend);
     worker.setConnection(member.connection);
-    worker.setByRing(rings_.IsByRing(member.peer));
+    worker.setByRing(worker_rings_.IsByRing(member.peer));
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     // Of one that waits in its place it is the former one's.
@@ -154,6 +154,7 @@ void StatusReport::WriteSessions(capnp::List<wire::SessionStatus>::Builder sessi
     const bool detached = session.client.empty();
     entry.setBroken(!session.broken.ok());
     entry.setDetached(detached);
+    entry.setByRing(client_rings_.IsByRing(session.client));
     entry.setClientLost(detached && session.client_lost);
     entry.setKeptMillis(detached ? Millis(session.kept_until.when() - now) : 0);
     entry.setAgeMillis(Millis(now - session.known_since));

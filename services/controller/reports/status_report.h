@@ -27,7 +27,8 @@ class StatusReport {
  public:
   StatusReport(const Tools& tools, Outbox& outbox, Liveness& liveness, const SessionTable& sessions,
                const BatchOrder& order, Inquiries& inquiries, UnreadAnswers& unread,
-               Metrics& metrics, const CommandWatch& command_watch, const CommandRings& rings)
+               Metrics& metrics, const CommandWatch& command_watch,
+               const CommandRings& client_rings, const CommandRings& worker_rings)
       : tools_(tools),
         outbox_(outbox),
         liveness_(liveness),
@@ -37,7 +38,8 @@ class StatusReport {
         unread_(unread),
         metrics_(metrics),
         command_watch_(command_watch),
-        rings_(rings),
+        client_rings_(client_rings),
+        worker_rings_(worker_rings),
         started_(tools.clock.Now()) {}
 
   // Where metrics are served, once that is known.
@@ -68,7 +70,8 @@ class StatusReport {
   UnreadAnswers& unread_;
   Metrics& metrics_;
   const CommandWatch& command_watch_;
-  const CommandRings& rings_;
+  const CommandRings& client_rings_;
+  const CommandRings& worker_rings_;
   const TimePoint started_;
   std::string metrics_endpoint_;
 };

@@ -1,5 +1,6 @@
 #include "services/controller/sessions/client_messenger.h"
 
+#include <optional>
 #include <utility>
 
 #include "runtime/base/version.h"
@@ -27,6 +28,10 @@ void ClientMessenger::Tell(SessionEntry& session, control::Message message) {
 }
 
 void ClientMessenger::TellOpened(SessionEntry& session) {
+  // Each message of a client with a key is looked at for what its key allows now: by ring it would
+  // show none.
+  const std::optional<control::RingOffer> ring =
+      session.owner.has_value() ? std::nullopt : rings_.OfferTo(session.client);
   Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
          auto opened = message.initSessionOpened();
          opened.setSession(session.id.value);
@@ -45,6 +50,10 @@ void ClientMessenger::TellOpened(SessionEntry& session) {
          opened.setUnderWayBytes(session.commands.UnderWay());
          WriteReplaced(opened.initReplaced(static_cast<unsigned>(session.replaced.size())),
                        session);
+         if (ring.has_value()) {
+           opened.setRingAddress(ring->address);
+           opened.setRingNonce(ring->nonce);
+         }
        })});
 }
 

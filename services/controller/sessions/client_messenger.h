@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "services/controller/common/command_rings.h"
 #include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/gatherer.h"
@@ -20,8 +21,13 @@ namespace lockstep::controller {
 class ClientMessenger {
  public:
   // `controller`: the epoch in which this one was started.
-  ClientMessenger(const Tools& tools, Outbox& outbox, Epoch controller, SessionTable& sessions)
-      : tools_(tools), outbox_(outbox), controller_(controller), sessions_(sessions) {}
+  ClientMessenger(const Tools& tools, Outbox& outbox, Epoch controller, SessionTable& sessions,
+                  CommandRings& rings)
+      : tools_(tools),
+        outbox_(outbox),
+        controller_(controller),
+        sessions_(sessions),
+        rings_(rings) {}
 
   // It is the client's from now on, and how it stands.
   void TellOpened(SessionEntry& session);
@@ -54,6 +60,7 @@ class ClientMessenger {
   Outbox& outbox_;
   const Epoch controller_;
   SessionTable& sessions_;
+  CommandRings& rings_;
 };
 
 }  // namespace lockstep::controller

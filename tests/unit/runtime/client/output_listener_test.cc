@@ -21,6 +21,8 @@ class OutputListenerTest : public testing::Test {
     OutputListener::Source source;
     source.wait_fd = nothing_arrives_.fd();
     source.look = [] { return true; };
+    source.begin_sleep = [] {};
+    source.end_sleep = [] {};
     source.taken = [this](uint64_t position) { taken_ = position; };
     return std::make_unique<OutputListener>(std::move(callback), std::move(source));
   }

@@ -187,6 +187,7 @@ void PartsFixture::Start(Epoch incarnation) {
                    processes_,
                    liveness_,
                    reachability_,
+                   client_rings_,
                    rings_,
                    *metrics_,
                    gate_,

@@ -112,6 +112,7 @@ class PartsFixture : public testing::Test {
   FakeProcesses processes_;
   FakeLiveness liveness_;
   FakeReachability reachability_;
+  FakeRings client_rings_;
   FakeRings rings_;
   std::shared_ptr<FakeGate> gate_;           // null: no client is asked for a key
   std::optional<control::Identity> sender_;  // of what FromClient() says

@@ -35,13 +35,14 @@ Message Large(char letter) { return Text(std::string(kLargeBytes, letter)); }
 
 class RingChannelsTest : public testing::Test {
  protected:
+  static constexpr auto kPeers = RingServerChannel::Peers::kWorkers;
   static constexpr int kSlots = 3;
 
   void SetUp() override { Listen(kLong); }
   void Listen(std::chrono::milliseconds longest_gap) {
     auto sockets = ZmqListen(context_, "inproc://ring_channels_test");
     ASSERT_TRUE(sockets.ok()) << sockets.status();
-    auto server = RingServerChannel::Create(std::move(*sockets), kSlots, longest_gap);
+    auto server = RingServerChannel::Create(std::move(*sockets), kPeers, kSlots, longest_gap);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = std::move(*server);
   }
@@ -54,7 +55,9 @@ class RingChannelsTest : public testing::Test {
   Worker Connect() {
     auto sockets = ZmqConnect(context_, server_->endpoint());
     EXPECT_TRUE(sockets.ok()) << sockets.status();
-    Worker worker{std::make_unique<RingClientChannel>(std::move(*sockets)), ""};
+    Worker worker{
+        std::make_unique<RingClientChannel>(std::move(*sockets), RingClientChannel::AtEnd::kStop),
+        ""};
     EXPECT_TRUE(worker.channel->Send(Text("hello")).ok());
     EXPECT_EQ(TakeFromWorkers(&worker.name), "hello");
     return worker;
@@ -154,7 +157,7 @@ TEST_F(RingChannelsTest, AnswersForWhichThereIsNoRoomGoBySocket) {
   Exchange(worker);
   // Five times what the ring holds.
   const std::string text(10'000, 'x');
-  const size_t count = 5 * kAnswerWords * kRingWordBytes / text.size();
+  const size_t count = 5 * kWorkerRings.answers * kRingWordBytes / text.size();
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(worker.channel->Send(Text(std::to_string(i) + text)).ok());
   }
@@ -184,7 +187,7 @@ TEST_F(RingChannelsTest, WhatIsSaidToASlowWorkerWaitsAndArrives) {
   Worker quick = ConnectByRing();
   const std::vector<PeerName> both = {slow.name, quick.name};
   const std::string text(100'000, 'y');
-  const size_t count = 3 * kBroadcastWords * kRingWordBytes / text.size();
+  const size_t count = 3 * kWorkerRings.broadcast * kRingWordBytes / text.size();
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(server_->Send(both, Text(std::to_string(i) + text)).ok());
   }
@@ -213,7 +216,7 @@ TEST_F(RingChannelsTest, WhatIsSaidToASlowWorkerWaitsAndArrives) {
 TEST_F(RingChannelsTest, AWorkerThatComesWhileTheRingIsFullMissesNothing) {
   Worker slow = ConnectByRing();
   const std::string text(100'000, 'y');
-  const size_t count = kBroadcastWords * kRingWordBytes / text.size() + 5;
+  const size_t count = kWorkerRings.broadcast * kRingWordBytes / text.size() + 5;
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(server_->Send({&slow.name, 1}, Text(text)).ok());
   }
@@ -255,7 +258,7 @@ TEST_F(RingChannelsTest, AWorkerThatIsGivenUpHoldsNobodyBack) {
   Worker lost = ConnectByRing();
   Worker other = ConnectByRing();
   const std::string text(100'000, 'z');
-  const size_t count = 2 * kBroadcastWords * kRingWordBytes / text.size();
+  const size_t count = 2 * kWorkerRings.broadcast * kRingWordBytes / text.size();
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(server_->Send({lost.name, other.name}, Text(text)).ok());
   }
@@ -362,7 +365,7 @@ class HostileWorkerTest : public RingChannelsTest {
     std::vector<Descriptor> memory;
     while (link_->Receive(&bytes, &memory) == RingLink::Input::kNothing) (void)server_->HasInput();
     ASSERT_EQ(memory.size(), 2u);
-    auto pages = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kAnswerWords),
+    auto pages = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kWorkerRings.answers),
                                    MappedMemory::Access::kReadAndWrite);
     ASSERT_TRUE(pages.ok()) << pages.status();
     pages_.emplace(std::move(*pages));
@@ -370,7 +373,7 @@ class HostileWorkerTest : public RingChannelsTest {
     while (!server_->IsByRing(name_)) (void)server_->HasInput();
     ASSERT_TRUE(raw_->Send({NoteFrame(kNumberMagic, 0)}).ok());
   }
-  AnswerMemory memory() { return AnswerMemory(pages_->data(), kAnswerWords); }
+  AnswerMemory memory() { return AnswerMemory(pages_->data(), kWorkerRings.answers); }
 
   // It alone is broken, and once; the other one goes on.
   void ExpectBroken(StatusCode code) {
@@ -409,7 +412,7 @@ TEST_F(HostileWorkerTest, HavingReadWhatWasNotWrittenBreaksItAsSoonAsThatIsSeen)
   // Until the writer needs room, for which it looks at how far all have read.
   std::vector<RingServerChannel::Broken> broken;
   for (size_t i = 0; broken.empty(); ++i) {
-    ASSERT_LT(i, 2 * kBroadcastWords * kRingWordBytes / text.size());
+    ASSERT_LT(i, 2 * kWorkerRings.broadcast * kRingWordBytes / text.size());
     ASSERT_TRUE(server_->Send(both, Text(text)).ok());
     ASSERT_EQ(Take(other_), text);
     broken = server_->TakeBroken();
@@ -458,13 +461,13 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
     std::vector<Descriptor> memory;
     while (link->Receive(&bytes, &memory) == RingLink::Input::kNothing) usleep(100);
     if (memory.size() != 2) _exit(4);
-    auto answers = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kAnswerWords),
+    auto answers = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kWorkerRings.answers),
                                      MappedMemory::Access::kReadAndWrite);
-    auto pages = MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(2, kBroadcastWords),
+    auto pages = MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(2, kWorkerRings.broadcast),
                                    MappedMemory::Access::kRead);
     if (!answers.ok() || !pages.ok() || !link->Send(kRingMapped).ok()) _exit(5);
-    const AnswerMemory own(answers->data(), kAnswerWords);
-    const BroadcastMemory broadcast(pages->data(), 2, kBroadcastWords);
+    const AnswerMemory own(answers->data(), kWorkerRings.answers);
+    const BroadcastMemory broadcast(pages->data(), 2, kWorkerRings.broadcast);
     BroadcastReader reader(broadcast, 0, 0, own.header().read);
     AnswerWriter writer(own, broadcast.taken(0));
     Message message;
@@ -476,7 +479,8 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
   const std::shared_ptr<ZmqContext> context = ZmqContext::Create();
   auto sockets = ZmqListen(context, "inproc://killed_worker_test");
   ASSERT_TRUE(sockets.ok()) << sockets.status();
-  auto made = RingServerChannel::Create(std::move(*sockets), 2);
+  auto made =
+      RingServerChannel::Create(std::move(*sockets), RingServerChannel::Peers::kWorkers, 2, kLong);
   ASSERT_TRUE(made.ok()) << made.status();
   RingServerChannel& server = **made;
   const PeerName name = "child";
@@ -489,7 +493,7 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
   for (int i = 0; i < GetParam(); ++i) ASSERT_TRUE(server.Send({&name, 1}, Text(text)).ok());
   ASSERT_EQ(kill(child, SIGKILL), 0);
   // Twice what the ring holds: it must not wait for the dead.
-  for (size_t i = 0; i < 2 * kBroadcastWords * kRingWordBytes / text.size(); ++i) {
+  for (size_t i = 0; i < 2 * kWorkerRings.broadcast * kRingWordBytes / text.size(); ++i) {
     (void)server.Send({&name, 1}, Text(text));
   }
   int status = 0;

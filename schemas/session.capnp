@@ -372,8 +372,16 @@ struct SessionStatus {
   abortedMillis @17 :Int64 = -1;
   # Since its work was aborted while it is closing; -1: that was not. A rank that executes it still does
   # not give up.
-  byRing @18 :Bool;
-  # Its client is reached through memory that it shares with the controller; else by socket.
+  path @18 :Path;
+  # How messages reach its client.
+
+  enum Path {
+    socket @0;
+    ring @1;
+    # Memory that it shares with the controller.
+    direct @2;
+    # It is in the controller's process.
+  }
 }
 
 struct ClusterStatus {

@@ -145,6 +145,18 @@ WorkerState StateOf(wire::WorkerStatus::State state) {
   return WorkerState::kMissing;
 }
 
+std::string PathName(wire::SessionStatus::Path path) {
+  switch (path) {
+    case wire::SessionStatus::Path::SOCKET:
+      return "socket";
+    case wire::SessionStatus::Path::RING:
+      return "ring";
+    case wire::SessionStatus::Path::DIRECT:
+      return "direct";
+  }
+  return "unknown";  // to a client of this version
+}
+
 WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   WorkerStatus worker;
   auto peer = reader.getPeer();
@@ -198,7 +210,7 @@ SessionStatus ReadSession(wire::SessionStatus::Reader reader) {
   session.client_lost = reader.getClientLost();
   session.age = std::chrono::milliseconds(reader.getAgeMillis());
   session.silent = std::chrono::milliseconds(reader.getSilentMillis());
-  session.by_ring = reader.getByRing();
+  session.path = PathName(reader.getPath());
   if (reader.hasError()) {
     session.error = Message(control::ReadError(reader.getError()).ToStatus());
   }

@@ -67,7 +67,9 @@ struct SessionStatus {
   bool client_lost = false;                          // detached because its client fell silent
   std::chrono::milliseconds age{0};                  // since this controller knows it
   std::chrono::milliseconds silent{0};               // since its client was heard last
-  bool by_ring = false;  // its client is reached through memory shared with the controller
+  // How messages reach its client: "socket", "ring" (memory shared with the controller) or "direct"
+  // (it is in the controller's process).
+  std::string path;
 };
 
 struct ClusterStatus {

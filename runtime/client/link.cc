@@ -10,6 +10,7 @@
 #include "runtime/client/controller_query.h"
 #include "runtime/client/failure.h"
 #include "runtime/client/session_messages.h"
+#include "runtime/control/direct/direct_client_channel.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -25,6 +26,12 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   }
   control::ZmqOptions options;
   options.credentials = request.credentials;
+  const void* const space = context.get();
+  if (auto door = control::FindDoor(space, request.endpoint); door != nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> direct,
+                              control::DirectClientChannel::Connect(std::move(door)));
+    return Open(request, std::move(direct));
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
                             control::ZmqConnect(std::move(context), request.endpoint, options));
   return Open(request, std::move(channel));

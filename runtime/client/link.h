@@ -84,8 +84,19 @@ class Link {
   const std::map<Rank, uint64_t>& replaced() const { return replaced_; }
   FlowWindow& flow() { return flow_; }
   int wait_fd() const { return channel_->wait_fd(); }
-  // Messages come by memory that is shared with a controller in this process.
-  bool by_own_memory() const { return channel_->by_ring() && channel_->is_within_process(); }
+  // As those of its channel.
+  bool by_memory() const { return channel_->by_memory(); }
+  // A thread asks for an answer, and then looks for it until it has come. It may sleep meanwhile.
+  class Looking {
+   public:
+    explicit Looking(Link& link) : channel_(*link.channel_) { channel_.BeginLooking(); }
+    ~Looking() { channel_.EndLooking(); }
+    Looking(const Looking&) = delete;
+    Looking& operator=(const Looking&) = delete;
+
+   private:
+    control::ClientChannel& channel_;
+  };
   // Around sleeping on wait_fd(), of each thread that does. What came until then is taken in.
   void BeginSleep();
   void EndSleep();

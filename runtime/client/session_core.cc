@@ -153,10 +153,10 @@ Status SessionCore::SendQuestion(Question& question) {
   return OkStatus();
 }
 
-StatusOr<control::Frame> SessionCore::AwaitAnswer(std::unique_lock<std::mutex>& lock,
-                                                  Question& question) {
+StatusOr<control::Frame> SessionCore::TakeAnswer(std::unique_lock<std::mutex>& lock,
+                                                 Question& question) {
   question.over = true;
-  LOCKSTEP_RETURN_IF_ERROR(Await(lock, question.request, question, question.deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Conclude(lock, question.request, question));
   if (question.from <= 0) idle_after_ = std::max(idle_after_, question.commands);
   return std::move(question.body);
 }
@@ -166,7 +166,8 @@ StatusOr<control::Frame> SessionCore::AwaitAnswer(Question& question) {
   // The answer may be there, and the session have failed since.
   link_->Drain();
   if (!question.done) LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckWait(question.from));
-  return AwaitAnswer(lock, question);
+  AwaitEnd(lock, question, question.deadline);
+  return TakeAnswer(lock, question);
 }
 
 bool SessionCore::IsDecided(const Question& question) {
@@ -180,13 +181,17 @@ void SessionCore::GiveUp(Question& question) {
   if (!std::exchange(question.over, true)) link_->Forget(question.request);
 }
 
-Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
-                          PendingAnswer& answer, Deadline deadline) {
+void SessionCore::AwaitEnd(std::unique_lock<std::mutex>& lock, PendingAnswer& answer,
+                           Deadline deadline) {
   const auto began = Deadline::Clock::now();
   (void)input_.WaitUntil(
       lock, answer, [&] { return answer.done || stopping_ || !link_->Lost().ok(); }, deadline);
   recorder_.RecordWait("wait for an answer", began,
                        answer.done ? answer.error.ToStatus() : OkStatus());
+}
+
+Status SessionCore::Conclude(std::unique_lock<std::mutex>& lock, RequestId request,
+                             PendingAnswer& answer) {
   if (answer.done) {
     input_.AwaitOutput(lock);
     return answer.error.ToStatus();
@@ -330,12 +335,17 @@ StatusOr<control::Frame> SessionCore::AskControllerWith(std::unique_lock<std::mu
   control::Message question = {control::EncodeMessage<wire::ClientMessage>(
       [&](wire::ClientMessage::Builder message) { fill(message, request); })};
   if (attached != nullptr) question.push_back(*attached);
-  const Status sent = link_->Send(question);
-  if (!sent.ok()) {
-    link_->Forget(request);
-    return sent;
+  const Deadline deadline = Deadline::After(timeout + kAnswerGrace);
+  {
+    const Link::Looking looking(*link_);
+    const Status sent = link_->Send(question);
+    if (!sent.ok()) {
+      link_->Forget(request);
+      return sent;
+    }
+    AwaitEnd(lock, answer, deadline);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(timeout + kAnswerGrace)));
+  LOCKSTEP_RETURN_IF_ERROR(Conclude(lock, request, answer));
   return std::move(answer.body);
 }
 

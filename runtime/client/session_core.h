@@ -196,8 +196,12 @@ class SessionCore {
     Question question;
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
-    LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
-    return AwaitAnswer(lock, question);
+    {
+      const Link::Looking looking(*link_);
+      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
+      AwaitEnd(lock, question, question.deadline);
+    }
+    return TakeAnswer(lock, question);
   }
 
   // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
@@ -343,7 +347,7 @@ class SessionCore {
   }
   // What was appended last is it.
   Status SendQuestion(Question& question);
-  StatusOr<control::Frame> AwaitAnswer(std::unique_lock<std::mutex>& lock, Question& question);
+  StatusOr<control::Frame> TakeAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
   // than `timeout`, which is the controller's.
   using FillRequest = absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)>;
@@ -353,8 +357,10 @@ class SessionCore {
   StatusOr<control::Frame> AskControllerWith(std::unique_lock<std::mutex>& lock,
                                              std::chrono::milliseconds timeout, FillRequest fill,
                                              const control::Frame* attached);
-  Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
-               Deadline deadline);
+  // Until it has come, none can come any more, or the deadline.
+  void AwaitEnd(std::unique_lock<std::mutex>& lock, PendingAnswer& answer, Deadline deadline);
+  // Then: what has come, or why nothing has.
+  Status Conclude(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer);
   Status ResetWithin(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
   // Ends the threads; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);

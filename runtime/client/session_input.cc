@@ -73,8 +73,9 @@ bool SessionInput::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleepe
   using For = control::YieldPhase::For;
   // A yield gives the processor to threads of the same group (a terminal's, a container's), which
   // the controller of another process need not be in.
-  awake.Begin(link_.by_own_memory() ? For::kMemory : For::kSockets);
+  awake.Begin(link_.by_memory() ? For::kMemory : For::kSockets);
   ++readers_;
+  const Link::Looking looking(link_);
   const absl::Cleanup no_reader = [this] { --readers_; };
   while (true) {
     link_.Drain();

@@ -74,6 +74,10 @@ class Channel {
   // wait_fd() readable only in between, so it is asked once more after BeginSleep().
   virtual void BeginSleep() {}
   virtual void EndSleep() {}
+
+  // True if what comes is brought by processes that share memory with this one, and by nothing in
+  // between: they are what a thread gives the processor to that waits awake (YieldPhase).
+  virtual bool by_memory() const { return false; }
 };
 
 class ClientChannel : public Channel {
@@ -82,6 +86,10 @@ class ClientChannel : public Channel {
   virtual Status Send(const Message& message) = 0;
   // Takes the next message; false if there is none.
   virtual bool Receive(Message* message) = 0;
+  // Around a time in which a thread sends, and then asks for input again and again, or sleeps
+  // between BeginSleep() and EndSleep(). Threads that do so at the same time each say it.
+  virtual void BeginLooking() {}
+  virtual void EndLooking() {}
   // What is known to be wrong with the connection; OK: nothing is. kPermissionDenied: the listener
   // does not let us in; kUnavailable: another process listens there than was expected.
   virtual Status trouble() const { return OkStatus(); }

@@ -43,10 +43,22 @@ namespace {
 // The channels' descriptors, then the others.
 using PollSet = absl::InlinedVector<pollfd, 8>;
 
+using Sharing = InputWaiter::Sharing;
+
+// Does what needs no channel; others may use them meanwhile.
+template <typename Do>
+auto Apart(Sharing* sharing, Do&& what) {
+  if (sharing != nullptr) sharing->Release();
+  const auto result = what();
+  if (sharing != nullptr) sharing->Acquire();
+  return result;
+}
+
 // Sleeps until something is readable. True if a plain descriptor is, or if a channel has input: a
 // channel's descriptor alone may mean less.
-bool Poll(PollSet& set, absl::Span<Channel* const> channels, int timeout_millis) {
-  if (poll(set.data(), set.size(), timeout_millis) <= 0) return false;
+bool Poll(PollSet& set, absl::Span<Channel* const> channels, int timeout_millis, Sharing* sharing) {
+  const int readable = Apart(sharing, [&] { return poll(set.data(), set.size(), timeout_millis); });
+  if (readable <= 0) return false;
   for (size_t i = 0; i < set.size(); ++i) {
     if (set[i].revents == 0) continue;
     if (i >= channels.size() || channels[i]->HasInput()) return true;
@@ -71,17 +83,26 @@ bool AnyDrained(absl::Span<Channel* const> channels) {
 }
 
 // Sleeps once; true as Poll().
-bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline) {
-  for (Channel* channel : channels) channel->BeginSleep();
-  const bool woken = HasUndrainedInput(channels) || Poll(set, channels, deadline.RemainingMillis());
-  for (Channel* channel : channels) channel->EndSleep();
+bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline, Sharing* sharing) {
+  if (sharing != nullptr) {
+    sharing->BeginSleep(deadline);
+  } else {
+    for (Channel* channel : channels) channel->BeginSleep();
+  }
+  const bool woken =
+      HasUndrainedInput(channels) || Poll(set, channels, deadline.RemainingMillis(), sharing);
+  if (sharing != nullptr) {
+    sharing->EndSleep();
+  } else {
+    for (Channel* channel : channels) channel->EndSleep();
+  }
   return woken;
 }
 
 }  // namespace
 
 bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
-                       Deadline deadline) {
+                       Deadline deadline, Sharing* sharing) {
   PollSet set;
   for (Channel* channel : channels) set.push_back({channel->wait_fd(), POLLIN, 0});
   for (int descriptor : descriptors) set.push_back({descriptor, POLLIN, 0});
@@ -90,13 +111,17 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
   if (HasUndrainedInput(channels)) return true;
   const bool has_sockets = channels.empty() || AnyDrained(channels);
   awake_.Begin(has_sockets ? YieldPhase::For::kSockets : YieldPhase::For::kMemory);
-  for (unsigned turn = 0; !deadline.Expired() && awake_.Yield(); ++turn) {
+  const auto stays_awake = [&] {
+    if (deadline.Expired() || (sharing != nullptr && !sharing->StaysAwake())) return false;
+    return Apart(sharing, [&] { return awake_.Yield(); });
+  };
+  while (stays_awake()) {
     if (HasUndrainedInput(channels)) return true;
-    const bool must_poll = turn % kTurnsBetweenPolls == 0 || AnyDrained(channels);
-    if (must_poll && Poll(set, channels, 0)) return true;
+    const bool must_poll = ++turns_ % kTurnsBetweenPolls == 0 || AnyDrained(channels);
+    if (must_poll && Poll(set, channels, 0, sharing)) return true;
   }
   do {
-    if (Sleep(set, channels, deadline)) return true;
+    if (Sleep(set, channels, deadline, sharing)) return true;
   } while (!deadline.Expired());
   return false;
 }

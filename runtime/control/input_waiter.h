@@ -46,12 +46,28 @@ class InputWaiter {
  public:
   explicit InputWaiter(std::chrono::microseconds poll_before_sleep) : awake_(poll_before_sleep) {}
 
+  // Others who use the channels, too, while the waiter yields or sleeps.
+  class Sharing {
+   public:
+    virtual ~Sharing() = default;
+    // The channels may be used by others from Release() on, until Acquire() returns.
+    virtual void Release() = 0;
+    virtual void Acquire() = 0;
+    // False: others look for input, so the waiter sleeps at once.
+    virtual bool StaysAwake() = 0;
+    // Instead of those of each channel.
+    virtual void BeginSleep(Deadline until) = 0;
+    virtual void EndSleep() = 0;
+  };
+
   // True as soon as a channel has input or a descriptor is readable; false at the deadline.
+  // `sharing`: the channels are not the caller's alone, which has them now; null: they are.
   bool Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
-            Deadline deadline);
+            Deadline deadline, Sharing* sharing = nullptr);
 
  private:
   YieldPhase awake_;
+  unsigned turns_ = 0;  // of all waits
 };
 
 // A descriptor that threads wake a waiter with.

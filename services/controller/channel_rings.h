@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "runtime/control/direct/direct_server_channel.h"
 #include "runtime/control/shm/ring_server_channel.h"
 #include "services/controller/common/command_rings.h"
 
@@ -11,11 +12,14 @@ namespace lockstep::controller {
 // Threads: that of the channel.
 class ChannelRings final : public CommandRings {
  public:
-  // `channel` is borrowed; null: all peers are reached by socket.
-  explicit ChannelRings(control::RingServerChannel* channel) : channel_(channel) {}
+  // Both are borrowed. `channel`: null if no peer has a ring; `direct`: null if none is in this
+  // process.
+  explicit ChannelRings(control::RingServerChannel* channel,
+                        const control::DirectServerChannel* direct = nullptr)
+      : channel_(channel), direct_(direct) {}
 
   std::optional<control::RingOffer> OfferTo(const control::PeerName& peer) override {
-    if (channel_ == nullptr) return std::nullopt;
+    if (channel_ == nullptr || PathTo(peer) == MessagePath::kDirect) return std::nullopt;
     return channel_->OfferTo(peer);
   }
   void GiveUp(const control::PeerName& peer) override {
@@ -24,12 +28,15 @@ class ChannelRings final : public CommandRings {
   bool IsHeldBack(const control::PeerName& peer) const override {
     return channel_ != nullptr && channel_->IsHeldBack(peer);
   }
-  bool IsByRing(const control::PeerName& peer) const override {
-    return channel_ != nullptr && channel_->IsByRing(peer);
+  MessagePath PathTo(const control::PeerName& peer) const override {
+    if (direct_ != nullptr && direct_->Has(peer)) return MessagePath::kDirect;
+    const bool by_ring = channel_ != nullptr && channel_->IsByRing(peer);
+    return by_ring ? MessagePath::kRing : MessagePath::kSocket;
   }
 
  private:
   control::RingServerChannel* const channel_;
+  const control::DirectServerChannel* const direct_;
 };
 
 }  // namespace lockstep::controller

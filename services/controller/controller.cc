@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/control/direct/direct_door.h"
+#include "runtime/control/direct/direct_server_channel.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/shm/ring_server_channel.h"
@@ -80,8 +82,7 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   const control::ZmqOptions limits{
       .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes),
       .max_unread = kMaxUnread,
-      .gate = gates.clients,
-      .also_at = options.inproc_client_endpoint};
+      .gate = gates.clients};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
   LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint,
@@ -98,8 +99,14 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const worker_rings,
                             AddRings(options.command_rings, Peers::kWorkers, options.workers,
                                      kLongestGapOfWorkers, workers));
-  return Start(options, {std::move(clients), std::move(workers), std::move(liveness), gates.clients,
-                         client_rings, worker_rings});
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::unique_ptr<Controller> controller,
+      Start(options, {std::move(clients), std::move(workers), std::move(liveness), gates.clients,
+                      client_rings, worker_rings}));
+  if (!options.inproc_client_endpoint.empty()) {
+    control::PublishDoor(context.get(), options.inproc_client_endpoint, controller->door_);
+  }
+  return controller;
 }
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions& options,
@@ -108,6 +115,7 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
   std::unique_ptr<Controller> controller(new Controller(options, std::move(channels)));
   // Its address is part of the cluster's status: it is known before a client can ask for that.
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
+  controller->OpenDoor();
   controller->thread_ = std::thread([self = controller.get()] { self->Run(); });
   return controller;
 }
@@ -135,11 +143,13 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       worker_endpoint_(control::Advertise(channels.workers->endpoint(), options.advertise_address)),
       liveness_endpoint_(
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
-      clients_(std::move(channels.clients)),
+      clients_(std::make_unique<control::DirectServerChannel>(std::move(channels.clients),
+                                                              size_t{kMaxUnread})),
       workers_(std::move(channels.workers)),
       client_channel_rings_(channels.client_rings),
       worker_channel_rings_(channels.worker_rings),
-      client_rings_(std::make_unique<ChannelRings>(client_channel_rings_)),
+      door_(std::make_shared<control::DirectDoor>(clients_.get())),
+      client_rings_(std::make_unique<ChannelRings>(client_channel_rings_, clients_.get())),
       worker_rings_(std::make_unique<ChannelRings>(worker_channel_rings_)),
       metrics_(std::make_unique<Metrics>(options, clock_)),
       liveness_(std::make_unique<LivenessMonitor>(
@@ -216,21 +226,34 @@ Status Controller::Wait(Deadline deadline) {
   return DeadlineExceeded("the controller has not stopped");
 }
 
+void Controller::OpenDoor() {
+  control::SharedLoop::Work work;
+  work.turn = [this] { return ReceiveSome(); };
+  work.next_turn = [this] { return dispatcher_->next_timer(); };
+  work.by_memory = [this] { return workers_->by_memory(); };
+  door_->loop.Open({clients_.get(), workers_.get()}, wake_up_, std::move(work));
+}
+
 void Controller::Run() {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {clients_.get(), workers_.get()};
   const int descriptors[] = {wake_up_.fd()};
+  auto turns = door_->loop.Lock();
   dispatcher_->HandleTimers();
   Flush();
   while (true) {
     // Busy clients must not keep a lost worker or a lease from being noticed.
-    if (!ReceiveSome()) waiter.Wait(channels, descriptors, dispatcher_->next_timer());
+    if (!ReceiveSome()) {
+      waiter.Wait(channels, descriptors, dispatcher_->next_timer(), &door_->loop);
+    }
     if (has_events_ && !HandleEvents()) break;
     if (dispatcher_->next_timer().Expired()) {
       dispatcher_->HandleTimers();
       Flush();
     }
   }
+  door_->loop.Close();
+  turns.unlock();
   Stop();
 }
 

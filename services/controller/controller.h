@@ -22,6 +22,8 @@
 #include "services/controller/options.h"
 
 namespace lockstep::control {
+struct DirectDoor;
+class DirectServerChannel;
 class Gate;
 class RingServerChannel;
 class ZmqContext;
@@ -39,8 +41,9 @@ class Metrics;
 class ReachBack;
 
 // Threads: the public functions are safe. One thread of the controller's own reads the client and
-// worker channels and owns all parts; a second one watches liveness, a third tries whether workers
-// can be reached.
+// worker channels and owns all parts, and so do, for moments, threads of clients in this process,
+// one at a time (runtime/control/direct); a second one watches liveness, a third tries whether
+// workers can be reached.
 class Controller {
  public:
   // Binds the endpoints and starts the threads. kInvalidArgument for bad options; the errors of
@@ -79,6 +82,8 @@ class Controller {
 
   Status ServeMetrics();
   void Run();
+  // From now on clients of this process may turn the loop, too.
+  void OpenDoor();
   bool ReceiveSome();
   // Those whose rings hold what cannot be. How many there were.
   int HandleBrokenRings();
@@ -101,12 +106,13 @@ class Controller {
   const std::string worker_endpoint_;
   const std::string liveness_endpoint_;
 
-  // Owned by the loop's thread.
-  std::unique_ptr<control::ServerChannel> clients_;
+  // Owned by the thread that turns the loop.
+  std::unique_ptr<control::DirectServerChannel> clients_;
   std::unique_ptr<control::ServerChannel> workers_;
   // What they have of rings; null: nothing.
   control::RingServerChannel* const client_channel_rings_;
   control::RingServerChannel* const worker_channel_rings_;
+  const std::shared_ptr<control::DirectDoor> door_;
   const std::unique_ptr<CommandRings> client_rings_;
   const std::unique_ptr<CommandRings> worker_rings_;
   DroppedMessages dropped_{clock_};

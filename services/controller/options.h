@@ -21,7 +21,7 @@ struct ControllerOptions {
   // Where metrics and health are served: http://ADDRESS:PORT (port * or 0: any free one); empty:
   // nowhere.
   std::string metrics_endpoint;
-  // For clients inside the controller's own process, beside client_endpoint; empty: none.
+  // By which clients inside the controller's own process find it; they need no key. Empty: none do.
   std::string inproc_client_endpoint;
 
   // The address or name by which others reach this controller; empty: where it listens.

@@ -129,9 +129,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
   }
 
   inproc_endpoint = InprocEndpoint(cluster, "client");
-  if (options.mode == Mode::kProcesses) {
-    controller_options.inproc_client_endpoint = inproc_endpoint;
-  }
+  controller_options.inproc_client_endpoint = inproc_endpoint;
   const Deadline deadline = Deadline::After(options.start_timeout);
   const auto start_workers = [&]() -> Status {
     if (options.mode == Mode::kThreads) {

@@ -60,6 +60,7 @@ TEST_P(SessionTest, CommandsComeByRingWhereTheSettingAndTheHostLetThem) {
   if (GetParam() == ClusterKind::kLocalThreads) {
     GTEST_SKIP() << "its status is asked from inside the cluster only";
   }
+  const bool is_embedded = GetParam() == ClusterKind::kLocalProcesses;
   const auto count_by_ring = [](const ClusterStatus& status) {
     return std::count_if(status.workers.begin(), status.workers.end(),
                          [](const WorkerStatus& worker) { return worker.by_ring; });
@@ -68,6 +69,9 @@ TEST_P(SessionTest, CommandsComeByRingWhereTheSettingAndTheHostLetThem) {
     const auto status =
         Unwrap(GetClusterStatus(SharedCluster(GetParam()).address(), std::chrono::seconds(30)));
     EXPECT_EQ(count_by_ring(status), 0);
+    for (const SessionStatus& session : status.sessions) {
+      EXPECT_EQ(session.path, is_embedded ? "direct" : "socket");
+    }
     return;
   }
   // The controller counts a worker in once both have looked at their ring.
@@ -75,6 +79,11 @@ TEST_P(SessionTest, CommandsComeByRingWhereTheSettingAndTheHostLetThem) {
   StatusOnce(SharedCluster(GetParam()), [&](const ClusterStatus& status) {
     return (count_by_ring(status) == kWorkers) == share_one_host;
   });
+  if (!is_embedded) return;
+  const auto status =
+      Unwrap(GetClusterStatus(SharedCluster(GetParam()).address(), std::chrono::seconds(30)));
+  ASSERT_FALSE(status.sessions.empty());
+  for (const SessionStatus& session : status.sessions) EXPECT_EQ(session.path, "direct");
 }
 
 TEST_P(SessionTest, EveryRankRunsTheFunctionInItsPlace) {

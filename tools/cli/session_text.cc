@@ -153,7 +153,7 @@ Json SessionToJson(const SessionStatus& session) {
           {"kept_ms", session.kept.count()},
           {"age_ms", session.age.count()},
           {"silent_ms", session.silent.count()},
-          {"commands_by", session.by_ring ? "ring" : "socket"},
+          {"commands_by", session.path},
           {"generation", session.generation},
           {"groups", session.num_groups},
           {"commands", session.commands},

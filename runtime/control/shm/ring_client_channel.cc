@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
@@ -101,7 +100,6 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
                         MappedMemory::Access::kReadAndWrite));
   LOCKSTEP_RETURN_IF_ERROR(Watch(all_, link.fd()));
   LOCKSTEP_RETURN_IF_ERROR(link.Send(kRingMapped));
-  is_within_process_ = link.peer_pid() == getpid();
   rings_ =
       std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers), place);
   due_since_ = Deadline::Clock::now();  // the note that says so
@@ -155,12 +153,14 @@ bool RingClientChannel::HasInput() {
 
 void RingClientChannel::BeginSleep() {
   is_asleep_ = true;
+  sockets_->BeginSleep();
   if (rings_ != nullptr) rings_->answers.header().sleep.Begin();
   looks_ = kSocketsEvery - 1;  // the next look is a whole one
 }
 
 void RingClientChannel::EndSleep() {
   is_asleep_ = false;
+  sockets_->EndSleep();
   if (rings_ == nullptr) return;
   rings_->answers.header().sleep.End();
   if (!detached_ && !rings_->link.TakeWakes()) Detach();

@@ -36,8 +36,6 @@ class RingClientChannel final : public ClientChannel {
   Status Attach(const RingOffer& offer, Deadline deadline);
   // The controller's messages come by ring.
   bool by_ring() const { return rings_ != nullptr && rings_->reader.has_value(); }
-  // It is by_ring(), and the controller is in this process.
-  bool is_within_process() const { return is_within_process_; }
   // The controller has closed its end, as it does when it ends: what was not in the ring by then is
   // lost.
   bool detached() const { return detached_; }
@@ -56,6 +54,9 @@ class RingClientChannel final : public ClientChannel {
   Status Send(const Message& message) override;
   bool Receive(Message* message) override;
   Status trouble() const override { return sockets_->trouble(); }
+  void BeginLooking() override { sockets_->BeginLooking(); }
+  void EndLooking() override { sockets_->EndLooking(); }
+  bool by_memory() const override { return sockets_->by_memory(); }
 
  private:
   struct Rings {
@@ -85,7 +86,6 @@ class RingClientChannel final : public ClientChannel {
   const AtEnd at_end_;
   Descriptor all_;  // readable when the sockets' or the link is; the same for good
   std::unique_ptr<Rings> rings_;
-  bool is_within_process_ = false;
   bool detached_ = false;
   bool by_socket_is_due_ = false;  // the next message comes by socket
   Deadline::Clock::time_point due_since_;

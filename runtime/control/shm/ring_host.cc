@@ -80,6 +80,7 @@ RingHost::News RingHost::Look() {
   for (int i = 0; i < count; ++i) {
     const uint64_t id = events[static_cast<size_t>(i)].data.u64;
     if (id == kOfListener) AcceptLinks();
+    if (id == kOfOthers) news.others = true;
     const auto found = links_.find(id);
     if (found == links_.end()) continue;
     Connection& connection = found->second;

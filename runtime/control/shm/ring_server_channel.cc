@@ -10,7 +10,7 @@ namespace {
 
 // Between two looks at the host while there is always something to read, and between two turns of
 // the sockets before the rings.
-constexpr unsigned kLookEvery = 64;
+constexpr unsigned kLookEvery = 8;
 constexpr unsigned kSocketsFirstEvery = 16;
 // Clients by socket want as much as those by ring.
 constexpr unsigned kClientSocketsFirstEvery = 2;
@@ -102,6 +102,7 @@ void RingServerChannel::GiveUp(const PeerName& peer) {
 
 void RingServerChannel::LookAtHost() {
   RingHost::News news = host_->Look();
+  sockets_are_due_ = sockets_are_due_ || news.others;
   for (RingHost::Mapped& mapped : news.mapped) {
     const int slot = mapped.slot;
     std::shared_ptr<RingOutput> output = shared_;
@@ -279,8 +280,8 @@ bool RingServerChannel::HasInput() {
   PublishWaiting();
   ActivateMapped();
   if (!broken_.empty()) return true;
-  if (MustAskSockets()) by_socket_is_there_ = sockets_->HasInput();
-  if (stashed_.has_value() || by_socket_is_there_) return true;
+  if (MustAskSockets()) sockets_are_due_ = sockets_->HasInput();
+  if (stashed_.has_value() || sockets_are_due_) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
   }
@@ -288,14 +289,16 @@ bool RingServerChannel::HasInput() {
 }
 
 void RingServerChannel::BeginSleep() {
-  is_asleep_ = true;
-  ForEachOutput([](RingOutput& output) { output.memory().header().sleep.Begin(); });
+  if (!std::exchange(is_asleep_, true)) {
+    ForEachOutput([](RingOutput& output) { output.memory().header().sleep.Begin(); });
+  }
   looks_ = kLookEvery - 1;  // the next look is a whole one
 }
 
 void RingServerChannel::EndSleep() {
-  is_asleep_ = false;
-  ForEachOutput([](RingOutput& output) { output.memory().header().sleep.End(); });
+  if (std::exchange(is_asleep_, false)) {
+    ForEachOutput([](RingOutput& output) { output.memory().header().sleep.End(); });
+  }
   LookAtHost();
 }
 
@@ -309,8 +312,8 @@ bool RingServerChannel::Receive(PeerName* from, Message* message) {
   if (!sockets_first && TakeFromRings(from, message)) return true;
   // A few at a time: who sends only what is of no good must not keep us here.
   for (int i = 0; i < kMostBySocket && MustAskSockets(); ++i) {
-    by_socket_is_there_ = sockets_->Receive(from, message);
-    if (!by_socket_is_there_) break;
+    sockets_are_due_ = sockets_->Receive(from, message);
+    if (!sockets_are_due_) break;
     if (TakeBySocket(from, message)) return true;
   }
   return sockets_first && TakeFromRings(from, message);

@@ -63,6 +63,7 @@ class RingServerChannel final : public ServerChannel {
   bool drained() const override { return slot_of_.empty() && sockets_->drained(); }
   void BeginSleep() override;
   void EndSleep() override;
+  bool by_memory() const override { return slot_of_.size() == slots_.size(); }
   const std::string& endpoint() const override { return sockets_->endpoint(); }
   Status Send(absl::Span<const PeerName> peers, const Message& message) override;
   bool Receive(PeerName* from, Message* message) override;
@@ -107,12 +108,11 @@ class RingServerChannel final : public ServerChannel {
                     std::shared_ptr<RingOutput> shared, std::chrono::milliseconds longest_gap);
 
   Slot& at(int slot) { return *slots_[static_cast<size_t>(slot)]; }
-  // While all workers have rings, now and then is enough: the sockets' descriptor stays readable
-  // until they are asked. Any client may have none, but while some have, they set the pace: each
-  // look at sockets takes as long as a few messages by ring.
+  // While all workers have rings, only when their descriptor has told: to ask sockets takes as long
+  // as a few messages by ring. Any client may have none, but while some have, they set the pace.
   bool MustAskSockets() const {
     const size_t enough = shared_ == nullptr ? 1 : slots_.size();
-    return by_socket_is_there_ || slot_of_.size() < enough || looks_ % kSocketsEvery == 0;
+    return sockets_are_due_ || slot_of_.size() < enough || !sockets_->drained();
   }
   bool IsOver(const Slot& slot) const { return shared_ == nullptr && slot.has_ended; }
   // A client that has ended: something that it has sent by socket may still come.
@@ -156,8 +156,8 @@ class RingServerChannel final : public ServerChannel {
   std::vector<Broken> broken_;
   size_t turn_ = 0;
   unsigned looks_ = 0;
-  bool is_asleep_ = false;           // or about to be
-  bool by_socket_is_there_ = false;  // as the last look at the sockets has found
+  bool is_asleep_ = false;       // or about to be
+  bool sockets_are_due_ = true;  // their descriptor was readable, or they had something
   // Of the message that was received last.
   bool last_by_ring_ = false;
   pid_t last_pid_ = 0;

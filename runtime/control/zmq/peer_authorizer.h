@@ -18,9 +18,8 @@ namespace lockstep::control {
 // Threads: one at a time.
 class PeerAuthorizer {
  public:
-  // `gate` null: all may. `has_inner`: threads of this process may send, too, without keys.
-  PeerAuthorizer(std::shared_ptr<Gate> gate, bool has_inner)
-      : gate_(std::move(gate)), has_inner_(has_inner) {}
+  // `gate` null: all may.
+  explicit PeerAuthorizer(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
 
   // False: the message is to be dropped.
   bool Accept(const ReceivedPart& part);
@@ -35,7 +34,6 @@ class PeerAuthorizer {
   const Known& LookUp(const std::string& user);
 
   std::shared_ptr<Gate> gate_;
-  bool has_inner_;
   uint64_t version_ = 0;  // of the gate, when `known_` was empty last
   std::unordered_map<std::string, Known> known_;
   const Identity* current_ = nullptr;

@@ -44,11 +44,11 @@ std::string AddressOf(const ReceivedPart& part) {
 
 class RouterChannel final : public ServerChannel {
  public:
-  // `names`: those of its endpoints that are inside this process.
-  RouterChannel(Socket socket, std::string endpoint, std::vector<IpcClaim> claims,
-                std::vector<std::string> names, PeerAuthorizer authorizer)
-      : claims_(std::move(claims)),
-        names_(std::move(names)),
+  // `inproc_name`: its endpoint if that is inside this process, else empty.
+  RouterChannel(Socket socket, std::string endpoint, IpcClaim claim, std::string inproc_name,
+                PeerAuthorizer authorizer)
+      : claim_(std::move(claim)),
+        inproc_name_(std::move(inproc_name)),
         socket_(std::move(socket)),
         fd_(socket_.wait_fd()),
         endpoint_(std::move(endpoint)),
@@ -56,7 +56,7 @@ class RouterChannel final : public ServerChannel {
   // A socket is closed by a thread of ZeroMQ's, later; until then names inside this process would
   // stay taken.
   ~RouterChannel() override {
-    for (const std::string& name : names_) zmq_unbind(socket_.handle(), name.c_str());
+    if (!inproc_name_.empty()) zmq_unbind(socket_.handle(), inproc_name_.c_str());
   }
 
   bool HasInput() override { return socket_.HasInput(); }
@@ -105,8 +105,8 @@ class RouterChannel final : public ServerChannel {
     return OkStatus();
   }
 
-  const std::vector<IpcClaim> claims_;  // let go of when the socket is closed
-  const std::vector<std::string> names_;
+  const IpcClaim claim_;  // let go of when the socket is closed
+  const std::string inproc_name_;
   Socket socket_;
   const int fd_;
   const std::string endpoint_;
@@ -144,23 +144,16 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   // no room try again 100 ms later, or a second later over TCP. The kernel cuts it to somaxconn.
   socket.Set(ZMQ_BACKLOG, kMostConnecting);
   if (gate != nullptr) ListenWithKey(socket, gate->own(), domain);
-  std::vector<IpcClaim> claims;
-  LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, endpoint, gate != nullptr));
+  LOCKSTEP_ASSIGN_OR_RETURN(IpcClaim claim, Bind(socket, endpoint, gate != nullptr));
   char resolved[512];
   size_t size = sizeof resolved;
   if (zmq_getsockopt(socket.handle(), ZMQ_LAST_ENDPOINT, resolved, &size) != 0) {
     return ZmqError("cannot ask for the address of \"" + endpoint + "\"");
   }
-  if (!options.also_at.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, options.also_at, false));
-  }
-  std::vector<std::string> names;
-  for (const std::string& at : {endpoint, options.also_at}) {
-    if (at.rfind("inproc://", 0) == 0) names.push_back(at);
-  }
+  const bool is_inproc = endpoint.rfind("inproc://", 0) == 0;
   return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved),
-                                         std::move(claims), std::move(names),
-                                         PeerAuthorizer(gate, !options.also_at.empty()));
+                                         std::move(claim), is_inproc ? endpoint : "",
+                                         PeerAuthorizer(gate));
 }
 
 }  // namespace lockstep::control

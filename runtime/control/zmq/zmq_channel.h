@@ -34,8 +34,6 @@ struct ZmqOptions {
   // sent again if it does so at another attempt. False where it is sent again anyhow, and its
   // memory is only lent.
   bool keeps_unsent = true;
-  // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
-  std::string also_at{};
 };
 
 // Connects in the background: the listener may come later. kInvalidArgument for an endpoint that

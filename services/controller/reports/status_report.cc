@@ -40,6 +40,18 @@ wire::WorkerStatus::State ToWire(Membership::State state) {
   return wire::WorkerStatus::State::MISSING;
 }
 
+wire::SessionStatus::Path ToWire(MessagePath path) {
+  switch (path) {
+    case MessagePath::kSocket:
+      return wire::SessionStatus::Path::SOCKET;
+    case MessagePath::kRing:
+      return wire::SessionStatus::Path::RING;
+    case MessagePath::kDirect:
+      return wire::SessionStatus::Path::DIRECT;
+  }
+  return wire::SessionStatus::Path::SOCKET;
+}
+
 void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker) {
   if (frame.size() == 0) return;
   // It was read before, when it came.
@@ -115,7 +127,7 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setState(ToWire(member.state));
     worker.setBackend(member.backend);
     worker.setConnection(member.connection);
-    worker.setByRing(worker_rings_.IsByRing(member.peer));
+    worker.setByRing(worker_rings_.PathTo(member.peer) == MessagePath::kRing);
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     // Of one that waits in its place it is the former one's.
@@ -154,7 +166,7 @@ void StatusReport::WriteSessions(capnp::List<wire::SessionStatus>::Builder sessi
     const bool detached = session.client.empty();
     entry.setBroken(!session.broken.ok());
     entry.setDetached(detached);
-    entry.setByRing(client_rings_.IsByRing(session.client));
+    entry.setPath(ToWire(client_rings_.PathTo(session.client)));
     entry.setClientLost(detached && session.client_lost);
     entry.setKeptMillis(detached ? Millis(session.kept_until.when() - now) : 0);
     entry.setAgeMillis(Millis(now - session.known_since));

@@ -128,7 +128,9 @@ class FakeRings final : public CommandRings {
   bool IsHeldBack(const control::PeerName& worker) const override {
     return held_back.contains(worker);
   }
-  bool IsByRing(const control::PeerName& worker) const override { return by_ring.contains(worker); }
+  MessagePath PathTo(const control::PeerName& worker) const override {
+    return by_ring.contains(worker) ? MessagePath::kRing : MessagePath::kSocket;
+  }
 
   bool are_on = false;
   std::set<control::PeerName> by_ring;

@@ -66,9 +66,8 @@ class TestGate final : public Gate {
 class KeysTest : public testing::Test {
  protected:
   std::unique_ptr<ServerChannel> Listen(const std::shared_ptr<Gate>& gate,
-                                        const std::string& endpoint = "tcp://127.0.0.1:*",
-                                        const std::string& also_at = "") {
-    auto listening = ZmqListen(context_, endpoint, {.gate = gate, .also_at = also_at});
+                                        const std::string& endpoint = "tcp://127.0.0.1:*") {
+    auto listening = ZmqListen(context_, endpoint, {.gate = gate});
     EXPECT_TRUE(listening.ok()) << listening.status();
     return std::move(*listening);
   }
@@ -265,19 +264,6 @@ TEST_F(KeysTest, WithoutAGateOnlyThisHostMayConnect) {
   const Status status = ZmqListen(context_, "tcp://*:*", {}).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_TRUE(ZmqListen(context_, "tcp://*:*", {.gate = gate_}).ok());
-}
-
-TEST_F(KeysTest, ThreadsOfTheListenersProcessNeedNoKey) {
-  const auto server = Listen(gate_, "tcp://127.0.0.1:*", "inproc://inner");
-  const auto inner = Connect("inproc://inner", nullptr);
-  ASSERT_EQ(inner->Send({FrameOf("from inside")}), OkStatus());
-  PeerName peer;
-  EXPECT_EQ(TextOf(ReceiveFrom(*server, &peer)[0]), "from inside");
-  EXPECT_EQ(server->sender(), nullptr);
-  const auto outer = Connect(server->endpoint(), nullptr);
-  ASSERT_EQ(outer->Send({FrameOf("from outside")}), OkStatus());
-  EXPECT_FALSE(TroubleOf(*outer).ok());
-  EXPECT_FALSE(server->HasInput());
 }
 
 TEST_F(KeysTest, ListenersOfOneContextDoNotShareTheirGates) {

@@ -1,0 +1,105 @@
+#include "runtime/control/direct/shared_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::control {
+namespace {
+
+// Of one thread that has brought one message; the loop's own thread does what is left.
+constexpr int kMostTurns = 4;
+
+}  // namespace
+
+void SharedLoop::Open(std::vector<Channel*> channels, WakeUp& wake_up, Work work) {
+  std::lock_guard lock(mutex_);
+  channels_ = std::move(channels);
+  wake_up_ = &wake_up;
+  work_ = std::move(work);
+  is_open_ = true;
+}
+
+void SharedLoop::Close() {
+  is_open_ = false;
+  channels_.clear();
+  work_ = {};
+}
+
+// --- Its own thread.
+
+bool SharedLoop::StaysAwake() { return looking_ == 0 && !was_turned_; }
+
+void SharedLoop::BeginSleep(Deadline until) {
+  sleeps_ = true;
+  sleeps_until_ = until;
+  was_turned_ = false;
+  if (looking_ == 0) Arm();
+}
+
+void SharedLoop::EndSleep() {
+  sleeps_ = false;
+  if (std::exchange(is_called_, false)) wake_up_->Clear();
+  // Also where others look: what has woken it must not wake it again.
+  Disarm();
+}
+
+void SharedLoop::Arm() {
+  is_armed_ = true;
+  for (Channel* const channel : channels_) channel->BeginSleep();
+}
+
+void SharedLoop::Disarm() {
+  is_armed_ = false;
+  for (Channel* const channel : channels_) channel->EndSleep();
+}
+
+// --- Other threads.
+
+bool SharedLoop::HasInput() {
+  return std::any_of(channels_.begin(), channels_.end(),
+                     [](Channel* channel) { return !channel->drained() && channel->HasInput(); });
+}
+
+void SharedLoop::HandOver() {
+  was_turned_ = true;
+  by_memory_.store(work_.by_memory(), std::memory_order_relaxed);
+  if (!sleeps_) return;  // it looks itself before it sleeps
+  // While others look, they see what comes; but a thread that looks may be about to go.
+  const bool is_early = work_.next_turn().when() < sleeps_until_.when();
+  if (is_early || (looking_ == 0 && HasInput())) Call();
+}
+
+void SharedLoop::Call() {
+  if (!std::exchange(is_called_, true)) wake_up_->Signal();
+}
+
+bool SharedLoop::Turn(absl::FunctionRef<void()> before) {
+  std::lock_guard lock(mutex_);
+  if (!is_open_) return false;
+  before();
+  for (int turns = 0; turns < kMostTurns && work_.turn(); ++turns) {
+  }
+  HandOver();
+  return true;
+}
+
+void SharedLoop::TryTurn() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !is_open_) return;
+  (void)work_.turn();
+  HandOver();
+}
+
+void SharedLoop::BeginLooking() {
+  std::lock_guard lock(mutex_);
+  if (looking_++ == 0 && is_armed_) Disarm();
+}
+
+void SharedLoop::EndLooking() {
+  std::lock_guard lock(mutex_);
+  if (--looking_ > 0 || !sleeps_ || !is_open_) return;
+  Arm();
+  if (HasInput()) Call();
+}
+
+}  // namespace lockstep::control

@@ -76,7 +76,12 @@ Network ConnectGloo(int rank, int size, const std::string& folder) {
 }
 
 Network ConnectTcp(int rank, int size, const std::string& folder) {
-  return tcp::Connect(OnLoopback(rank, size, folder), Patience());
+  return tcp::Connect(OnLoopback(rank, size, folder), tcp::Protection(), Patience());
+}
+
+Network ConnectEncrypted(int rank, int size, const std::string& folder) {
+  return tcp::Connect(OnLoopback(rank, size, folder), {.plaintext = tcp::Plaintext::kNowhere},
+                      Patience());
 }
 
 void RunNetworkRank(ConnectRank connect, int rank, int size, const std::string& folder,
@@ -206,6 +211,17 @@ const std::vector<BackendUnderTest>& Backends() {
        .sizes = of_processes({3}),
        .processes = true,
        .notices_death = true,
+       .splits = 20},
+      {.name = "tcp_encrypted",
+       .run = NetworkThreads(ConnectEncrypted),
+       .sizes = {3},
+       .splits = 20},
+      {.name = "tcp_encrypted_processes",
+       .run = NetworkProcesses(ConnectEncrypted),
+       .sizes = of_processes({3}),
+       .processes = true,
+       .notices_death = true,
+       .fails_only = true,
        .splits = 20},
       {.name = "gloo", .run = NetworkThreads(ConnectGloo), .sizes = sizes({1, 2, 4}), .splits = 20},
       {.name = "gloo_processes",

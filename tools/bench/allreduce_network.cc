@@ -2,6 +2,7 @@
 // (loopback). For the benchmark of the allreduce between hosts.
 //
 //     allreduce_network lockstep RANKS SECONDS SIZE...   two nodes, with half of the ranks each
+//     allreduce_network lockstep-encrypted RANKS ...     the same, encrypted
 //     allreduce_network lockstep-gloo RANKS ...          the same, carried by Gloo
 //     allreduce_network gloo-ring RANKS ...              Gloo's own algorithms, among all ranks
 //     allreduce_network gloo-bcube RANKS ...             see allreduce_timing.h for the rest
@@ -102,6 +103,18 @@ collective::message::NetworkOptions NetworkOptions(const RankConfig& config) {
   return options;
 }
 
+StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNodes(
+    const RankConfig& config) {
+  if (config.system == "lockstep-gloo") {
+    return collective::gloo::Connect(NetworkOptions(config), Soon());
+  }
+  collective::tcp::Protection protection;
+  if (config.system == "lockstep-encrypted") {
+    protection.plaintext = collective::tcp::Plaintext::kNowhere;
+  }
+  return collective::tcp::Connect(NetworkOptions(config), protection, Soon());
+}
+
 std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
   auto arena =
       tensor::Arena::Create({.name = config.arena_names[static_cast<size_t>(config.rank)]});
@@ -116,12 +129,10 @@ std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
   options.arena_names = config.arena_names;
   options.members = nodes[static_cast<size_t>(config.rank * 2 / config.ranks)];
   // As workers do.
-  options.wait.yield_for = std::chrono::microseconds(config.system == "lockstep" ? 200 : 20);
+  options.wait.yield_for = std::chrono::microseconds(config.system == "lockstep-gloo" ? 20 : 200);
   auto node = collective::shm::Connect(options, Soon());
   RequireOk(node.status());
-  auto network = config.system == "lockstep"
-                     ? collective::tcp::Connect(NetworkOptions(config), Soon())
-                     : collective::gloo::Connect(NetworkOptions(config), Soon());
+  auto network = ConnectNodes(config);
   RequireOk(network.status());
   return std::make_unique<CommunicatorRanks>(
       collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);
@@ -162,15 +173,16 @@ int main(int argc, char** argv) {
   double seconds = 0;
   std::vector<size_t> sizes_bytes;
   bool is_known = false;
-  for (const char* system : {"lockstep", "lockstep-gloo", "gloo-ring", "gloo-bcube"}) {
+  for (const char* system :
+       {"lockstep", "lockstep-encrypted", "lockstep-gloo", "gloo-ring", "gloo-bcube"}) {
     is_known |= config.system == system;
   }
   if (!is_known || config.ranks < 2 || config.ranks > 64 || config.ranks % 2 != 0 ||
       !lockstep::bench::ParseTimingArguments(argc - 2, argv + 2, &seconds, &sizes_bytes)) {
     std::fprintf(
         stderr,
-        "usage: allreduce_network lockstep|lockstep-gloo|gloo-ring|gloo-bcube RANKS SECONDS "
-        "SIZE...\n");
+        "usage: allreduce_network lockstep|lockstep-encrypted|lockstep-gloo|gloo-ring|gloo-bcube "
+        "RANKS SECONDS SIZE...\n");
     return 2;
   }
   return lockstep::bench::Main(config, seconds, sizes_bytes);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/status.h"
 #include "runtime/collective/message/transport.h"
 
 namespace lockstep::collective::tcp {
@@ -30,6 +31,9 @@ struct LeaveWords {
   uint32_t length = 0;
   std::array<char, message::kLeaveReasonBytes> text = {};
 };
+
+// What a rank says that leaves because of `why`: as much of it as there is room for.
+LeaveWords WordsFor(const Status& why);
 
 // What is moved in one go, before anybody looks at deadlines and other connections again.
 inline constexpr size_t kMostBytesAtOnce = size_t{4} << 20;

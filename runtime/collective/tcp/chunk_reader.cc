@@ -20,7 +20,8 @@ constexpr size_t kMostAsides = 16;
 
 }  // namespace
 
-ChunkReader::ChunkReader() : buffer_(kBufferBytes) {}
+ChunkReader::ChunkReader(std::unique_ptr<Cipher> cipher)
+    : cipher_(std::move(cipher)), buffer_(kBufferBytes) {}
 
 void ChunkReader::Expect(uint64_t tag, void* data, size_t size_bytes) {
   if (size_bytes == 0) return;
@@ -65,7 +66,7 @@ size_t ChunkReader::ReadSome(int fd) {
   }
   iovec parts[2];
   int count = 0;
-  const bool is_direct = is_in_chunk_ && chunk_data_ != nullptr;
+  const bool is_direct = is_in_chunk_ && chunk_data_ != nullptr && chunk_left_bytes_ > 0;
   if (is_direct) parts[count++] = {chunk_data_, chunk_left_bytes_};
   parts[count++] = {buffer_.data() + buffer_end_, buffer_.size() - buffer_end_};
   const ssize_t got = readv(fd, parts, count);
@@ -87,6 +88,7 @@ size_t ChunkReader::ReadSome(int fd) {
 bool ChunkReader::TakeBuffered() {
   if (is_over_) return false;
   if (is_in_chunk_) {
+    if (chunk_left_bytes_ == 0) return TakeTag();
     const size_t part = std::min<size_t>(buffered_bytes(), chunk_left_bytes_);
     if (part == 0) return false;
     if (chunk_data_ != nullptr) {
@@ -96,13 +98,36 @@ bool ChunkReader::TakeBuffered() {
     AdvanceChunk(part);
     return true;
   }
-  if (!has_header_) {
-    if (buffered_bytes() < sizeof header_) return false;
-    std::memcpy(&header_, buffer_.data() + buffer_begin_, sizeof header_);
-    buffer_begin_ += sizeof header_;
-    has_header_ = true;
+  return (has_header_ || TakeHeader()) && BeginChunk();
+}
+
+bool ChunkReader::TakeHeader() {
+  const size_t size_bytes = sizeof header_ + (cipher_ != nullptr ? Cipher::kTagBytes : 0);
+  if (buffered_bytes() < size_bytes) return false;
+  std::byte* const header = buffer_.data() + buffer_begin_;
+  if (cipher_ != nullptr && !cipher_->Open(header, sizeof header_, header + sizeof header_)) {
+    return NoteForged();
   }
-  return BeginChunk();
+  std::memcpy(&header_, header, sizeof header_);
+  buffer_begin_ += size_bytes;
+  return has_header_ = true;
+}
+
+bool ChunkReader::TakeTag() {
+  if (buffered_bytes() < Cipher::kTagBytes) return false;
+  const std::byte* const tag = buffer_.data() + buffer_begin_;
+  const bool is_right = chunk_data_ == nullptr
+                            ? cipher_->Skip()
+                            : cipher_->Open(chunk_data_ - chunk_bytes_, chunk_bytes_, tag);
+  if (!is_right) return NoteForged();
+  buffer_begin_ += Cipher::kTagBytes;
+  EndChunk();
+  return true;
+}
+
+bool ChunkReader::NoteForged() {
+  is_over_ = is_forged_ = true;
+  return false;
 }
 
 std::list<ChunkReader::Incoming>::iterator ChunkReader::FindExpected(uint64_t tag) {
@@ -137,7 +162,8 @@ bool ChunkReader::BeginChunk() {
     is_over_ = true;
     return false;
   }
-  chunk_left_bytes_ = chunk_ == Chunk::kLeave ? right_bytes : ChunkBytes(right_bytes);
+  chunk_bytes_ = chunk_ == Chunk::kLeave ? right_bytes : ChunkBytes(right_bytes);
+  chunk_left_bytes_ = chunk_bytes_;
   return is_in_chunk_ = true;
 }
 
@@ -145,7 +171,7 @@ bool ChunkReader::BeginChunk() {
 void ChunkReader::AdvanceChunk(size_t bytes) {
   if (chunk_data_ != nullptr) chunk_data_ += bytes;
   chunk_left_bytes_ -= bytes;
-  if (chunk_left_bytes_ == 0) EndChunk();
+  if (chunk_left_bytes_ == 0 && cipher_ == nullptr) EndChunk();
 }
 
 void ChunkReader::EndChunk() {

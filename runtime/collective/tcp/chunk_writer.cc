@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 namespace lockstep::collective::tcp {
 namespace {
@@ -105,10 +104,7 @@ void ChunkWriter::AddFarewell(const Status& why) {
   // Zeros instead of the last chunk's rest would make it a message that the peer believes. And half
   // a header cannot be made whole: the message is forgotten.
   if (cut_bytes_ > 0 && (!cut_message_goes_on_ || cut_bytes_ > kChunkBytes)) return;
-  const std::string text = Message(why);
-  LeaveWords words;
-  words.code = static_cast<uint32_t>(why.code());
-  words.length = static_cast<uint32_t>(text.copy(words.text.data(), words.text.size()));
+  const LeaveWords words = WordsFor(why);
   const ChunkHeader header = {kLeaveTag, sizeof words};
   farewell_.resize(cut_bytes_ + sizeof header + sizeof words);
   std::memcpy(farewell_.data() + cut_bytes_, &header, sizeof header);

@@ -1,4 +1,4 @@
-// Writes messages to a connection.
+// Writes messages to a connection, as they are.
 #pragma once
 
 #include <sys/uio.h>
@@ -8,34 +8,24 @@
 #include <deque>
 #include <vector>
 
-#include "runtime/base/status.h"
-#include "runtime/collective/tcp/chunk.h"
+#include "runtime/collective/tcp/message_writer.h"
 
 namespace lockstep::collective::tcp {
 
-// Threads: one at a time. Nothing here waits. Ownership: the memory of messages is borrowed until
-// they are sent, or Forget().
-class ChunkWriter {
+class ChunkWriter final : public MessageWriter {
  public:
-  // Behind what is being sent. Nothing is sent of an empty one.
-  void Add(uint64_t tag, const void* data, size_t size_bytes) {
+  void Add(uint64_t tag, const void* data, size_t size_bytes) override {
     if (size_bytes == 0) return;
     messages_.push_back({tag, static_cast<const std::byte*>(data), size_bytes});
   }
-  // Something is to be sent, and can be.
-  bool is_busy() const { return !is_broken_ && !(messages_.empty() && farewell_.empty()); }
-  bool has_messages() const { return !messages_.empty(); }
-  // The connection takes nothing any more.
-  bool is_broken() const { return is_broken_; }
+  bool is_busy() const override { return !is_broken_ && !(messages_.empty() && farewell_.empty()); }
+  bool has_messages() const override { return !messages_.empty(); }
+  bool is_broken() const override { return is_broken_; }
 
-  // Writes to `fd`, which does not block, what it takes, up to some megabytes. True if that was
-  // anything.
-  bool Write(int fd);
-  // Nothing of the messages is touched any more.
-  void Forget();
-  // Only this is still to be sent: that the rank leaves, and why. It is left out where the peer
-  // would take it for the rest of a message. After Forget(), or when all is sent.
-  void AddFarewell(const Status& why);
+  bool Write(int fd) override;
+  void Forget() override;
+  // It is left out where the peer would take it for the rest of a message.
+  void AddFarewell(const Status& why) override;
 
  private:
   struct Outgoing {

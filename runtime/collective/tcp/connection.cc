@@ -6,10 +6,10 @@
 namespace lockstep::collective::tcp {
 
 bool Connection::Progress() {
-  bool moved = writer_.is_busy() && writer_.Write(socket_.fd());
-  if (writer_.is_broken()) GiveUp();
+  bool moved = writer_->is_busy() && writer_->Write(socket_.fd());
+  if (writer_->is_broken()) GiveUp();
   // Also where nothing is expected: a peer that leaves does not take what is sent to it.
-  const bool looks = reader_.is_expecting() || writer_.is_busy() || gave_up_;
+  const bool looks = reader_.is_expecting() || writer_->is_busy() || gave_up_;
   if (looks && reader_.Read(socket_.fd())) {
     moved = true;
   } else if (gave_up_) {
@@ -24,7 +24,7 @@ void Connection::GiveUp() {
 }
 
 short Connection::Events() const {
-  return static_cast<short>((writer_.is_busy() ? POLLOUT : 0) |
+  return static_cast<short>((writer_->is_busy() ? POLLOUT : 0) |
                             (reader_.can_read() ? POLLIN : POLLRDHUP));
 }
 
@@ -34,14 +34,15 @@ void Connection::NoteEvents(short found) {
 }
 
 void Connection::Forget() {
-  writer_.Forget();
+  writer_->Forget();
   reader_.DropAll();
 }
 
 bool Connection::SendFarewell() {
-  if (!socket_.is_open() || is_lost()) return true;
-  if (writer_.is_busy()) (void)writer_.Write(socket_.fd());
-  return !writer_.is_busy() && !socket_.HasUnsent();
+  // A peer whose words were forged on their way may still hear why this rank leaves.
+  if (!socket_.is_open() || (is_lost() && !is_forged())) return true;
+  if (writer_->is_busy()) (void)writer_->Write(socket_.fd());
+  return !writer_->is_busy() && !socket_.HasUnsent();
 }
 
 std::optional<Status> Connection::LeaveReason() {

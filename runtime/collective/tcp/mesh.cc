@@ -8,11 +8,12 @@
 #include <cstring>
 #include <list>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "runtime/base/random.h"
 #include "runtime/collective/message/connecting.h"
+#include "runtime/collective/tcp/introduction.h"
+#include "runtime/collective/tcp/sealing/key_agreement.h"
 
 namespace lockstep::collective::tcp {
 namespace {
@@ -31,8 +32,11 @@ constexpr size_t kMostStrangers = 64;
 struct Hello {
   char magic[8] = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
   uint64_t rank = 0;  // of the team
+  // What the one that listens has told all ranks, or (encrypted) ConnectionKeys::hello.
   char secret[2 * kSecretBytes] = {};
 };
+static_assert(sizeof Hello::secret == Introduction::kSecretBytes);
+static_assert(sizeof Hello::secret == sizeof ConnectionKeys::hello);
 
 // In a time that does not tell how much of it was right.
 bool IsSame(const char* a, const char* b, size_t size) {
@@ -41,10 +45,18 @@ bool IsSame(const char* a, const char* b, size_t size) {
   return difference == 0;
 }
 
-// Where this rank listens, and what it wants to hear there, in words for all others; or why it
-// cannot.
+// What this rank tells all others, but for where it listens.
+Introduction Introduce(const Protection& protection, const std::optional<KeyAgreement>& agreement) {
+  Introduction own;
+  own.secret = RandomHex(kSecretBytes);
+  if (agreement.has_value()) own.public_key = agreement->public_key();
+  own.plaintext = protection.plaintext;
+  return own;
+}
+
+// The words for all others; or why this rank cannot listen.
 StatusOr<std::vector<std::string>> WordsOf(const Network& network, const StatusOr<Socket>& listener,
-                                           const std::string& secret) {
+                                           Introduction own) {
   const auto cannot = [&](const Status& why) {
     return Unavailable("cannot listen at \"", network.address,
                        "\" for the other ranks: ", Message(why));
@@ -52,29 +64,30 @@ StatusOr<std::vector<std::string>> WordsOf(const Network& network, const StatusO
   if (!listener.ok()) return cannot(listener.status());
   const StatusOr<Place> place = listener->place();
   if (!place.ok()) return cannot(place.status());
-  return std::vector<std::string>{place->address + " " + std::to_string(place->port) + " " +
-                                  secret};
+  own.place = *place;
+  return std::vector<std::string>{own.ToText()};
 }
 
 class Mesh {
  public:
-  Mesh(const message::Team& team, Socket listener, std::string secret)
+  Mesh(const message::Team& team, Socket listener)
       : team_(team),
         listener_(std::move(listener)),
-        secret_(std::move(secret)),
+        told_(team.members.size()),
+        secrets_(team.members.size()),
+        ciphers_(team.members.size()),
         sockets_(team.members.size()),
         dials_(team.members.size()) {}
 
-  // Begins to connect with those before this rank; `words[r]`: what rank r has told.
-  Status Dial(const std::vector<std::string>& words);
+  // Takes in what all have told, by rank, and makes what their connections need.
+  Status Prepare(const std::vector<std::string>& words,
+                 const std::optional<KeyAgreement>& agreement);
+  // Begins to connect with those before this rank.
+  Status Dial();
   // Waits until all are connected.
   Status Complete(const std::atomic<bool>* cancelled, Deadline deadline);
 
-  std::vector<Connection> TakeConnections() {
-    std::vector<Connection> connections;
-    for (Socket& socket : sockets_) connections.emplace_back(std::move(socket));
-    return connections;
-  }
+  std::vector<Connection> TakeConnections();
 
  private:
   struct Dialed {
@@ -89,6 +102,7 @@ class Mesh {
   };
 
   Rank MemberAt(size_t r) const { return team_.members[r]; }
+  Status Encrypt(size_t r, const KeyAgreement& agreement);
   std::optional<size_t> FirstMissing() const;
   Status FinishDials();
   Status Answer();
@@ -97,29 +111,61 @@ class Mesh {
 
   const message::Team& team_;
   const Socket listener_;
-  const std::string secret_;
-  std::vector<Socket> sockets_;  // by rank; open once it is connected
-  std::vector<Dialed> dials_;    // by rank
+  // By rank:
+  std::vector<Introduction> told_;
+  std::vector<std::string> secrets_;  // what the connection with it begins with
+  std::vector<Ciphers> ciphers_;      // null: it is not encrypted
+  std::vector<Socket> sockets_;       // open once it is connected
+  std::vector<Dialed> dials_;
   std::list<Caller> callers_;
 };
 
-Status Mesh::Dial(const std::vector<std::string>& words) {
-  for (size_t r = 0; r < static_cast<size_t>(team_.rank); ++r) {
-    std::istringstream fields(words[r]);
-    Place place;
-    std::string secret;
-    fields >> place.address >> place.port >> secret;
-    if (fields.fail() || secret.size() != sizeof(Hello::secret)) {
-      return Unavailable("rank ", MemberAt(r), " has told no place to reach it at");
+Status Mesh::Prepare(const std::vector<std::string>& words,
+                     const std::optional<KeyAgreement>& agreement) {
+  for (size_t r = 0; r < told_.size(); ++r) {
+    auto told = Introduction::Parse(words[r]);
+    if (!told.ok()) return Unavailable("rank ", MemberAt(r), " ", Message(told.status()));
+    told_[r] = *std::move(told);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckProtection(told_, team_.members));
+  const auto own = static_cast<size_t>(team_.rank);
+  for (size_t r = 0; r < told_.size(); ++r) {
+    secrets_[r] = told_[std::min(r, own)].secret;
+    if (r != own && MustEncrypt(told_[r], told_[own])) {
+      LOCKSTEP_RETURN_IF_ERROR(Encrypt(r, *agreement));
     }
-    auto socket = Socket::Connect(place);
+  }
+  return OkStatus();
+}
+
+Status Mesh::Encrypt(size_t r, const KeyAgreement& agreement) {
+  const auto own = static_cast<size_t>(team_.rank);
+  const size_t called = std::min(r, own);
+  const size_t calling = std::max(r, own);
+  const auto keys = agreement.Agree({.team = team_.key,
+                                     .called_rank = called,
+                                     .calling_rank = calling,
+                                     .called_secret = told_[called].secret,
+                                     .calling_secret = told_[calling].secret,
+                                     .is_caller = own == calling},
+                                    told_[r].public_key);
+  if (!keys.ok()) return Unavailable("rank ", MemberAt(r), " ", Message(keys.status()));
+  secrets_[r].assign(keys->hello.data(), keys->hello.size());
+  LOCKSTEP_ASSIGN_OR_RETURN(ciphers_[r].seal, Cipher::Create(Cipher::Use::kSeal, keys->send));
+  LOCKSTEP_ASSIGN_OR_RETURN(ciphers_[r].open, Cipher::Create(Cipher::Use::kOpen, keys->receive));
+  return OkStatus();
+}
+
+Status Mesh::Dial() {
+  for (size_t r = 0; r < static_cast<size_t>(team_.rank); ++r) {
+    auto socket = Socket::Connect(told_[r].place);
     if (!socket.ok()) {
       return Unavailable("rank ", MemberAt(r), " cannot be reached: ", Message(socket.status()));
     }
     Dialed& dialed = dials_[r];
     dialed.socket = *std::move(socket);
     dialed.hello.rank = static_cast<uint64_t>(team_.rank);
-    std::memcpy(dialed.hello.secret, secret.data(), sizeof dialed.hello.secret);
+    std::memcpy(dialed.hello.secret, secrets_[r].data(), sizeof dialed.hello.secret);
   }
   return OkStatus();
 }
@@ -197,11 +243,23 @@ bool Mesh::Hear(Caller& caller) {
   const Hello right;
   const uint64_t rank = caller.hello.rank;
   const bool is_ours = IsSame(caller.hello.magic, right.magic, sizeof right.magic) &&
-                       IsSame(caller.hello.secret, secret_.data(), sizeof right.secret) &&
                        rank > static_cast<uint64_t>(team_.rank) && rank < sockets_.size() &&
+                       IsSame(caller.hello.secret, secrets_[rank].data(), sizeof right.secret) &&
                        !sockets_[rank].is_open();
   if (is_ours) sockets_[rank] = std::move(caller.socket);
   return false;
+}
+
+std::vector<Connection> Mesh::TakeConnections() {
+  std::vector<Connection> connections;
+  for (size_t r = 0; r < sockets_.size(); ++r) {
+    if (ciphers_[r].seal == nullptr) {
+      connections.emplace_back(std::move(sockets_[r]));
+    } else {
+      connections.emplace_back(std::move(sockets_[r]), std::move(ciphers_[r]));
+    }
+  }
+  return connections;
 }
 
 }  // namespace
@@ -209,16 +267,20 @@ bool Mesh::Hear(Caller& caller) {
 StatusOr<std::vector<Connection>> ConnectMesh(const Network& network, const message::Team& team,
                                               const std::atomic<bool>* cancelled,
                                               Deadline deadline) {
-  const std::string secret = RandomHex(kSecretBytes);
+  // New keys for every attempt: what was sent under them is never sent under them again.
+  std::optional<KeyAgreement> agreement;
+  if (network.protection.can_encrypt) agreement.emplace();
   StatusOr<Socket> listener = Socket::Listen(network.address);
-  const StatusOr<std::vector<std::string>> mine = WordsOf(network, listener, secret);
+  const StatusOr<std::vector<std::string>> mine =
+      WordsOf(network, listener, Introduce(network.protection, agreement));
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> words,
       message::ExchangePlaces(*network.rendezvous, team, mine, cancelled, deadline));
-  Mesh mesh(team, *std::move(listener), secret);
+  Mesh mesh(team, *std::move(listener));
+  LOCKSTEP_RETURN_IF_ERROR(mesh.Prepare(words, agreement));
   // No more than half of the time that is left: then the others can still be told how it went.
   const Deadline half = Deadline::After(deadline.Remaining() / 2);
-  LOCKSTEP_RETURN_IF_ERROR(mesh.Dial(words));
+  LOCKSTEP_RETURN_IF_ERROR(mesh.Dial());
   LOCKSTEP_RETURN_IF_ERROR(
       mesh.Complete(cancelled, half.Earlier(Deadline::After(kLongestConnect))));
   return mesh.TakeConnections();

@@ -11,6 +11,7 @@
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/collective/tcp/connection.h"
+#include "runtime/collective/tcp/protection.h"
 
 namespace lockstep::collective::tcp {
 
@@ -18,14 +19,16 @@ namespace lockstep::collective::tcp {
 struct Network {
   std::string address;  // of this host, where others reach it; empty: that of its name
   std::shared_ptr<Rendezvous> rendezvous;
+  Protection protection = {};
 };
 
-// Each rank listens, tells the others where, and a number that nobody else knows; each connects
-// with those before it. A connection that does not begin with the number is a stranger's, and
-// closed.
+// Each rank listens, tells the others where, and a number that nobody else knows, and a key; each
+// connects with those before it. A connection that does not begin with the number, or, where it is
+// encrypted, with another one that only its two ends can derive, is a stranger's, and closed.
 //
 // By the team's ranks; its own entry is no connection. One try: others may be connected, or not.
 // Errors: kUnavailable (a rank cannot listen, or be reached; the message names it),
+// kFailedPrecondition (two ranks do not agree whether to encrypt, or one cannot),
 // kDeadlineExceeded, kAborted once `cancelled` (may be null) is true.
 StatusOr<std::vector<Connection>> ConnectMesh(const Network& network, const message::Team& team,
                                               const std::atomic<bool>* cancelled,

@@ -1,5 +1,6 @@
 #include "runtime/collective/tcp/socket.h"
 
+#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -46,6 +47,13 @@ std::string OwnName() {
 }
 
 }  // namespace
+
+bool Place::IsLoopback() const {
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6 = {};
+  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
 
 Socket::~Socket() {
   if (fd_ >= 0) close(fd_);

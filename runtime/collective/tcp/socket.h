@@ -13,6 +13,9 @@ namespace lockstep::collective::tcp {
 struct Place {
   std::string address;  // numeric, IPv4 or IPv6
   uint16_t port = 0;
+
+  // What is sent there from this host stays on it.
+  bool IsLoopback() const;
 };
 
 // Threads: one at a time. Closes itself.

@@ -142,8 +142,14 @@ void TcpTransport::Leave(const Status& why) {
 }
 
 std::optional<Status> TcpTransport::LeaveReasonOf(Rank peer) {
-  With(peer).Forget();
-  return With(peer).LeaveReason();
+  Connection& connection = With(peer);
+  connection.Forget();
+  const std::optional<Status> leave_reason = connection.LeaveReason();
+  if (leave_reason.has_value() || !connection.is_forged()) return leave_reason;
+  return DataLoss("what came from rank ", team_.members[static_cast<size_t>(peer)], " to rank ",
+                  team_.members[static_cast<size_t>(team_.rank)],
+                  " is not what it has sent, or not in its order: something between the hosts of "
+                  "these two has changed, repeated or left out data, which was not taken");
 }
 
 StatusOr<std::unique_ptr<message::Transport>> TcpTransport::Split(

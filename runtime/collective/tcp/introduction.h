@@ -17,8 +17,8 @@ struct Introduction {
   static constexpr size_t kSecretBytes = 32;
 
   Place place;  // where the rank listens
-  std::string secret;
-  std::string public_key;  // of KeyAgreement; empty: it does not encrypt
+  std::string secret = {};
+  std::string public_key = {};  // of KeyAgreement; empty: it does not encrypt
   Plaintext plaintext = Plaintext::kOnLoopback;
 
   std::string ToText() const;

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/runtime/collective/tcp/sealed_ends.h"
+
 namespace lockstep::collective::tcp {
 namespace {
 
@@ -38,13 +40,28 @@ class ConnectionTest : public ::testing::Test {
   Connection b_;
 };
 
+// The same, of both kinds of connections.
+class AnyConnectionTest : public ConnectionTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  AnyConnectionTest() {
+    if (!GetParam()) return;
+    int ends[2] = {};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    auto sealed = SealedEnds();
+    a_ = Connection(Socket(ends[0]), std::move(sealed.first));
+    b_ = Connection(Socket(ends[1]), std::move(sealed.second));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, AnyConnectionTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sealed" : "Plain"; });
+
 std::vector<uint8_t> Pattern(size_t size, int seed) {
   std::vector<uint8_t> bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 31 + i / 251 + seed);
   return bytes;
 }
 
-TEST_F(ConnectionTest, MessagesOfAllSizesGoBothWaysAtOnce) {
+TEST_P(AnyConnectionTest, MessagesOfAllSizesGoBothWaysAtOnce) {
   const std::vector<size_t> sizes = {
       1, 15, 16, 4096, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes - 1, 5};
   std::vector<std::vector<uint8_t>> sent;
@@ -69,7 +86,7 @@ TEST_F(ConnectionTest, MessagesOfAllSizesGoBothWaysAtOnce) {
   EXPECT_EQ(back, sent);
 }
 
-TEST_F(ConnectionTest, AMessageThatNobodyExpectsYetWaits) {
+TEST_P(AnyConnectionTest, AMessageThatNobodyExpectsYetWaits) {
   const uint32_t later = 7;
   const uint32_t now = 8;
   uint32_t got = 0;
@@ -85,7 +102,7 @@ TEST_F(ConnectionTest, AMessageThatNobodyExpectsYetWaits) {
   EXPECT_EQ(got, later);
 }
 
-TEST_F(ConnectionTest, WhoLeavesBehindAMessageThatWaitsIsHeard) {
+TEST_P(AnyConnectionTest, WhoLeavesBehindAMessageThatWaitsIsHeard) {
   const std::vector<uint8_t> large = Pattern(kChunkBytes / 4, 1);
   uint32_t got = 0;
   a_.Send(2, large.data(), large.size());
@@ -104,7 +121,7 @@ TEST_F(ConnectionTest, WhoLeavesBehindAMessageThatWaitsIsHeard) {
   EXPECT_EQ(b_.LeaveReason(), InvalidArgument("the ranks disagree"));
 }
 
-TEST_F(ConnectionTest, WhoGivesUpInTheMiddleOfAMessageSaysWhy) {
+TEST_P(AnyConnectionTest, WhoGivesUpInTheMiddleOfAMessageSaysWhy) {
   // More than a connection holds.
   const std::vector<uint8_t> data = Pattern(64 * kChunkBytes, 1);
   std::vector<uint8_t> got(data.size());
@@ -143,7 +160,7 @@ TEST_F(ConnectionTest, NobodyBelievesTheLastChunkOfAMessageThatWasGivenUp) {
   EXPECT_EQ(b_.LeaveReason(), std::nullopt);
 }
 
-TEST_F(ConnectionTest, APeerThatEndsOrLeavesIsLost) {
+TEST_P(AnyConnectionTest, APeerThatEndsOrLeavesIsLost) {
   uint32_t got = 0;
   a_.AddFarewell(OkStatus());
   EXPECT_TRUE(a_.SendFarewell());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/collective/folder_rendezvous.h"
+#include "runtime/collective/tcp/introduction.h"
 
 namespace lockstep::collective::tcp {
 namespace {
@@ -52,6 +53,7 @@ class MeshTest : public ::testing::Test {
                                             const std::atomic<bool>* cancelled = nullptr) {
     Network network;
     network.address = address;
+    network.protection = protections_[static_cast<size_t>(rank)];
     network.rendezvous =
         std::make_shared<OverheardRendezvous>(folder_.path(), rank, std::move(listener));
     return ConnectMesh(network, message::Team::OfWorld(1, kRanks, rank), cancelled,
@@ -73,7 +75,11 @@ class MeshTest : public ::testing::Test {
     return meshes;
   }
 
+  // Each with each: a message there and back.
+  static void ExpectConnected(std::vector<StatusOr<std::vector<Connection>>>& meshes);
+
   const RendezvousFolder folder_;
+  std::vector<Protection> protections_{kRanks};
 };
 
 // A stranger's connection to the place that these words name.
@@ -111,8 +117,7 @@ TEST_F(MeshTest, AStrangerIsNobodysPeer) {
   }
 }
 
-TEST_F(MeshTest, EachRankIsConnectedWithEach) {
-  auto meshes = ConnectAll([](const std::string&) {}, "127.0.0.1");
+void MeshTest::ExpectConnected(std::vector<StatusOr<std::vector<Connection>>>& meshes) {
   for (auto& mesh : meshes) ASSERT_TRUE(mesh.ok()) << mesh.status();
   for (size_t from = 0; from < kRanks; ++from) {
     for (size_t to = 0; to < kRanks; ++to) {
@@ -128,6 +133,84 @@ TEST_F(MeshTest, EachRankIsConnectedWithEach) {
       }
       EXPECT_EQ(got, sent);
     }
+  }
+}
+
+TEST_F(MeshTest, EachRankIsConnectedWithEach) {
+  auto meshes = ConnectAll([](const std::string&) {}, "127.0.0.1");
+  ExpectConnected(meshes);
+}
+
+TEST_F(MeshTest, OneRankThatEncryptsIsEnough) {
+  protections_[0] = {.plaintext = Plaintext::kAnywhere};
+  protections_[1] = {.plaintext = Plaintext::kNowhere};
+  auto meshes = ConnectAll([](const std::string&) {}, "127.0.0.1");
+  ExpectConnected(meshes);
+}
+
+// Who reads the rendezvous, or the network, has not the keys: a stranger knows all that ranks tell
+// each other.
+TEST_F(MeshTest, WhoKnowsWhatEncryptedRanksTellIsNobodysPeer) {
+  for (Protection& protection : protections_) protection.plaintext = Plaintext::kNowhere;
+  Socket stranger;
+  auto meshes = ConnectAll(
+      [&](const std::string& words) {
+        std::istringstream fields(words);
+        std::string address, port, secret;
+        fields >> address >> port >> secret;
+        const std::string said = std::string("lockstep\1\0\0\0\0\0\0\0", 16) + secret;
+        stranger = Call(words);
+        ASSERT_EQ(send(stranger.fd(), said.data(), said.size(), 0),
+                  static_cast<ssize_t>(said.size()));
+      },
+      "127.0.0.1");
+  ExpectConnected(meshes);
+  pollfd closed = {stranger.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&closed, 1, 10'000), 1);
+}
+
+TEST_F(MeshTest, RanksThatDoNotAgreeWhetherToEncryptAreToldSo) {
+  protections_[0] = {.plaintext = Plaintext::kNowhere};
+  protections_[2] = {.plaintext = Plaintext::kAnywhere, .can_encrypt = false};
+  for (const auto& mesh : ConnectAll([](const std::string&) {}, "127.0.0.1")) {
+    EXPECT_EQ(mesh.status().code(), StatusCode::kFailedPrecondition) << mesh.status();
+    EXPECT_THAT(Message(mesh.status()), HasSubstr("rank 2 does not encrypt what it sends to rank "
+                                                  "0 (127.0.0.1 and 127.0.0.1)"));
+  }
+}
+
+TEST(IntroductionTest, WhatLeavesTheHostIsEncryptedUnlessBothAllowPlaintext) {
+  Introduction one{.place = {"127.0.0.1", 1}};
+  Introduction other{.place = {"::1", 1}};
+  EXPECT_FALSE(MustEncrypt(one, other));
+  for (const char* const away : {"10.1.0.1", "fd00::7", "128.0.0.1", "eth0"}) {
+    other.place.address = away;
+    EXPECT_TRUE(MustEncrypt(one, other)) << away;
+    EXPECT_TRUE(MustEncrypt(other, one)) << away;
+  }
+  one.plaintext = Plaintext::kAnywhere;
+  EXPECT_TRUE(MustEncrypt(one, other));
+  other.plaintext = Plaintext::kAnywhere;
+  EXPECT_FALSE(MustEncrypt(one, other));
+  one.plaintext = Plaintext::kNowhere;
+  EXPECT_TRUE(MustEncrypt(one, other));
+}
+
+TEST(IntroductionTest, OnlyAWholeOneIsRead) {
+  const Introduction told{.place = {"10.1.0.1", 7},
+                          .secret = std::string(Introduction::kSecretBytes, 's'),
+                          .public_key = "ab",
+                          .plaintext = Plaintext::kNowhere};
+  const auto heard = Introduction::Parse(told.ToText());
+  ASSERT_TRUE(heard.ok()) << heard.status();
+  EXPECT_EQ(heard->ToText(), told.ToText());
+  const std::string secret = " " + told.secret;
+  for (const std::string& text :
+       {std::string(), std::string("10.1.0.1 7"), "10.1.0.1 7" + secret,
+        "10.1.0.1 7" + secret + " ab", "10.1.0.1 7" + secret + " ab 3",
+        "10.1.0.1 7" + secret + " ab -1", "10.1.0.1 70000" + secret + " ab 1",
+        std::string("10.1.0.1 7 short ab 1")}) {
+    EXPECT_EQ(Introduction::Parse(text).status().code(), StatusCode::kUnavailable) << text;
   }
 }
 
@@ -149,11 +232,12 @@ TEST_F(MeshTest, WaitingForRanksThatDoNotCallCanBeCancelled) {
   for (const Rank rank : {1, 2}) {
     threads.emplace_back([&, rank] {
       FolderRendezvous rendezvous(folder_.path(), rank);
-      EXPECT_EQ(rendezvous
-                    .Exchange(team.key, team.members, {"@127.0.0.1 1 " + std::string(32, '0')},
-                              nullptr, Deadline::After(1h))
-                    .status(),
-                OkStatus());
+      EXPECT_EQ(
+          rendezvous
+              .Exchange(team.key, team.members, {"@127.0.0.1 1 " + std::string(32, '0') + " - 1"},
+                        nullptr, Deadline::After(1h))
+              .status(),
+          OkStatus());
       if (++told == 2) cancelled = true;
     });
   }

@@ -8,9 +8,10 @@ set -euo pipefail
 readonly FOLDER="$1"
 readonly PROGRAMS=(/usr/bin/lockstep-worker /usr/bin/lockstep-cuda-compiler /usr/bin/lockstep)
 readonly LIBRARIES=/usr/lib/lockstep # where they look first
-# These are used where the distribution has none: its own fit its drivers for InfiniBand, which NCCL asks for, too.
+# These are used where the distribution has none: its own fit its drivers for InfiniBand, which NCCL asks for, too, and
+# its own OpenSSL is set up and kept safe by it.
 readonly FALLBACK="$LIBRARIES/fallback"
-readonly RATHER_THEIRS='^lib(ibverbs|nl-3|nl-route-3)\.so'
+readonly RATHER_THEIRS='^lib(crypto|ibverbs|nl-3|nl-route-3)\.so'
 # These are the distribution's: they belong to its kernel interface, its loader, and whatever else runs there.
 readonly OF_THE_SYSTEM='^(linux-vdso|ld-linux-.*|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+))\.so'
 
@@ -25,6 +26,8 @@ main() {
   {
     for program in "${PROGRAMS[@]}" "${abseil[@]}"; do ldd "$program"; done
     for path in "${abseil[@]}"; do echo "$(basename "$path") => $path"; done
+    # Loaded, and not linked, where workers encrypt.
+    ldconfig -p | awk '$1 == "libcrypto.so.3" { print $1, "=>", $NF; exit }'
   } | awk '$2 == "=>" { print $1, $3 }' | sort -u |
     while read -r name path; do
       ! [[ $name =~ $OF_THE_SYSTEM ]] || continue

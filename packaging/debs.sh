@@ -73,10 +73,11 @@ make_worker() {
   [[ ! -e "$to/$PRIVATE/$MPI_LIBRARY" ]] ||
     recommends+=("$(linked_packages "$to/$PRIVATE/$MPI_LIBRARY" | grep -o 'libopenmpi[^,]*')")
   [[ ! -e "$BINARIES/$COMPILER" ]] || recommends+=("lockstep-fragments (= $VERSION)")
+  # libssl3 has libcrypto, which is loaded where data between ranks is encrypted.
   # Modules are linked with abseil, as those of the examples are; the programs have their own inside.
   local abseil
   abseil="$(linked_packages "$BINARIES/examples/digits/digits_module.so" | grep -o 'libabsl[^,]*')"
-  RECOMMENDS="$(list "${recommends[@]}")" pack lockstep-worker "worker of a Lockstep cluster" "adduser, $abseil" "" \
+  RECOMMENDS="$(list "${recommends[@]}")" pack lockstep-worker "worker of a Lockstep cluster" "adduser, $abseil, libssl3" "" \
     "Executes the commands of a cluster's clients on its own part of their data, on CPUs or on a GPU."
 }
 

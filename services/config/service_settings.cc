@@ -33,7 +33,7 @@ Setting RefusedPlaintext() {
   return Refused(
       "plaintext",
       "is no setting any more: messages between hosts are encrypted, with keys (key, allowed_keys, "
-      "controller_key); what ranks exchange is not, see data_plaintext of workers");
+      "controller_key); for what ranks exchange, see data_plaintext of workers");
 }
 
 void CheckBothOrNone(const std::string& one, const std::string& one_value, const std::string& other,

@@ -67,13 +67,17 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<conf
   // Where they find the controller on their own host (a tunnel leads to it), they stay there, too.
   if (!several || config::StaysOnThisHost(options.controller.worker_endpoint)) return;
   const auto hosts = std::find_if(entries.begin(), entries.end(), IsForHosts);
+  const std::string& chosen = options.controller.communicator;
+  const bool can_encrypt = chosen == "auto" || chosen == "shm" || chosen == "tcp";
   for (const worker::WorkerOptions& worker : options.ranks) {
-    if (worker::MayUseNetworks(worker)) continue;
+    if (worker::MayUseNetworks(worker, can_encrypt)) continue;
     problems.Add(hosts->where,
                  "worker.data_plaintext: rank " + std::to_string(worker.rank) +
-                     " may not exchange tensors with other hosts, because they are not encrypted "
-                     "on their way; in a network that only the cluster uses, set "
-                     "worker.data_plaintext: network");
+                     " may not exchange tensors with other hosts, because " +
+                     (can_encrypt ? "worker.data_encryption is off"
+                                  : "controller.communicator: " + chosen + " does not encrypt") +
+                     "; in a network that only the cluster uses, set worker.data_plaintext: "
+                     "network");
     return;
   }
 }

@@ -21,6 +21,7 @@
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/tcp/tcp.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
+#include "runtime/control/local_address.h"
 #include "services/worker/join/topology.h"
 
 namespace lockstep::worker {
@@ -34,6 +35,12 @@ constexpr char kShm[] = "shm";
 constexpr char kTcp[] = "tcp";
 constexpr char kGloo[] = "gloo";
 constexpr char kMpi[] = "mpi";
+// Of data_encryption and data_plaintext.
+constexpr char kOn[] = "on";
+constexpr char kOff[] = "off";
+constexpr char kNetwork[] = "network";
+// Behind why a backend was chosen.
+constexpr char kEncrypted[] = "; tcp is encrypted";
 // Ranks of a node by shared memory, and the nodes by what follows.
 constexpr std::string_view kShmAnd = "shm+";
 // Name the exchanges between the steps of connecting, apart from others' keys.
@@ -61,6 +68,7 @@ struct Attempt {
   uint64_t number;  // of trying
   const std::atomic<bool>& cancelled;
   Deadline deadline;
+  bool is_one_node;  // all ranks share memory
   std::string data_address = {};
 
   // Of this world, this time.
@@ -85,6 +93,22 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members,
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
+collective::tcp::Protection ProtectionOf(const WorldOptions& options) {
+  using collective::tcp::Plaintext;
+  Plaintext plaintext = Plaintext::kOnLoopback;
+  if (options.data_plaintext == kNetwork) plaintext = Plaintext::kAnywhere;
+  if (options.data_encryption == kOn) plaintext = Plaintext::kNowhere;
+  return {plaintext, options.data_encryption != kOff};
+}
+
+// What this rank sends to others by tcp goes encrypted, whatever they want.
+bool IsEncrypted(const Attempt& attempt) {
+  using collective::tcp::Plaintext;
+  const Plaintext plaintext = ProtectionOf(attempt.options).plaintext;
+  return plaintext == Plaintext::kNowhere ||
+         (plaintext == Plaintext::kOnLoopback && !control::IsLoopbackAddress(attempt.data_address));
+}
+
 collective::message::NetworkOptions NetworkOptions(const Attempt& attempt) {
   collective::message::NetworkOptions options;
   options.rank = attempt.membership.rank;
@@ -105,7 +129,8 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
   if (backend == kGloo) {
     return collective::gloo::Connect(NetworkOptions(attempt), attempt.deadline, &attempt.cancelled);
   }
-  return collective::tcp::Connect(NetworkOptions(attempt), attempt.deadline, &attempt.cancelled);
+  return collective::tcp::Connect(NetworkOptions(attempt), ProtectionOf(attempt.options),
+                                  attempt.deadline, &attempt.cancelled);
 }
 
 // All ranks tell each other how `what` went. OK if it went well everywhere.
@@ -136,10 +161,19 @@ Status Prepare(Attempt& attempt, const std::string& backend) {
   if (attempt.options.gpu != nullptr) {
     LOCKSTEP_RETURN_IF_ERROR(collective::nccl::Available(attempt.options.nccl_library));
   }
+  const bool wants_encryption =
+      attempt.options.data_encryption == kOn && attempt.options.data_plaintext != kNetwork;
+  if (backend == kMpi && wants_encryption && !attempt.is_one_node) {
+    return PermissionDenied(
+        "data_encryption is on, and MPI does not encrypt what it sends from host to host; let the "
+        "controller choose tcp (communicator: auto), or, in a network that only the cluster uses, "
+        "set data_plaintext: network");
+  }
   if (backend != kTcp && backend != kGloo) return OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(collective::message::TcpAvailable());
-  LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address, attempt.options.data_address());
-  return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address,
+                            attempt.options.data_address(backend, backend == kTcp));
+  return backend == kTcp && IsEncrypted(attempt) ? collective::tcp::CanEncrypt() : OkStatus();
 }
 
 // True for a network's backend that the operator wants for all ranks, also those that share memory.
@@ -182,7 +216,7 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
 
 // One try, which ends in the same way on all ranks. After each step that may fail on one, all meet:
 // no rank waits in the next one for a rank that will not come.
-Connected TryToConnect(Attempt attempt, const Topology& topology, const std::string& backend) {
+Connected TryToConnect(Attempt& attempt, const Topology& topology, const std::string& backend) {
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kPrepared, Prepare(attempt, backend)));
   Attempt bounded = attempt;
   bounded.deadline =
@@ -240,14 +274,17 @@ StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldO
   Topology topology = DrawTopology(mapped);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(membership.communicator, topology));
   const std::string why = Explain(membership.communicator, topology);
+  const bool is_one_node = topology.nodes.size() == 1;
   // Chosen by the operator: then ranks that share memory do without it.
   if (IsForAll(membership.communicator)) topology = AllAlone(membership.world_size());
   for (uint64_t number = 0;; ++number) {
-    const Attempt attempt{membership, options, number, cancelled, deadline};
+    Attempt attempt{membership, options, number, cancelled, deadline, is_one_node};
     Connected communicator = TryToConnect(attempt, topology, backend);
     Status status = communicator.status();
     if (status.ok()) {
-      ConnectedWorld world{*std::move(communicator), nullptr, why, topology.ByRank()};
+      const bool is_encrypted = backend == kTcp && IsEncrypted(attempt);
+      ConnectedWorld world{*std::move(communicator), nullptr,
+                           why + (is_encrypted ? kEncrypted : ""), topology.ByRank()};
       if (!options.with_gpus) return world;
       auto gpus = ConnectGpus(attempt, *world.communicator);
       status = gpus.status();

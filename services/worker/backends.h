@@ -36,8 +36,12 @@ struct ConnectedWorld {
 struct WorldOptions {
   std::shared_ptr<tensor::Arena> arena;
   std::shared_ptr<collective::Rendezvous> rendezvous;
-  // Where this rank listens for ranks that share no memory with it. Asked only if there are any.
-  std::function<StatusOr<std::string>()> data_address;
+  // Where this rank listens for ranks that share no memory with it, and that `backend` connects it
+  // with. Asked only if there are any.
+  std::function<StatusOr<std::string>(const std::string& backend, bool can_encrypt)> data_address;
+  // The worker's settings of these names.
+  std::string data_encryption = "auto";
+  std::string data_plaintext = "loopback";
   // This rank's GPU; null: it has none. `with_gpus`: some rank has one, the same on all.
   collective::Accelerator* gpu = nullptr;
   bool with_gpus = false;

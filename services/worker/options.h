@@ -93,8 +93,11 @@ struct WorkerOptions {
   // What its program does once the controller has sent it away: "exit", or "rejoin", which begins
   // anew with nothing.
   std::string after_shutdown = "exit";
+  // What tcp encrypts of what goes from rank to rank: "auto", whatever may not go as it is; "on",
+  // all of it; "off", nothing.
+  std::string data_encryption = "auto";
   // "loopback", or "network": tensors may go from rank to rank over networks, although what carries
-  // them there (tcp, gloo, MPI) neither encrypts nor authenticates.
+  // them there (tcp without encryption, gloo, MPI, NCCL) neither encrypts nor authenticates.
   std::string data_plaintext = "loopback";
 
   // Added to the times that this worker tells in timelines: another host's clock, for tests of how
@@ -114,5 +117,11 @@ struct WorkerOptions {
   // After a message, the executing thread looks again at once for this long before it sleeps.
   std::chrono::microseconds poll_before_sleep{200};
 };
+
+// True if the tensors that its rank exchanges with others may leave its host: because they are
+// encrypted (`can_encrypt`: what carries them is able to), or as they are.
+inline bool MayUseNetworks(const WorkerOptions& options, bool can_encrypt) {
+  return options.data_plaintext == "network" || (can_encrypt && options.data_encryption != "off");
+}
 
 }  // namespace lockstep::worker

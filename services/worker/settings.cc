@@ -128,10 +128,13 @@ config::Settings WorkerSettings(WorkerOptions& options) {
                     "keys."),
       PublicKeys("controller_key", options.controller_key,
                  "The controller's public key, by which this worker knows it. Belongs to key."),
+      Choice("data_encryption", options.data_encryption, {"auto", "on", "off"},
+             "What is encrypted of the tensors that go from rank to rank by tcp: all that leaves "
+             "loopback, unless data_plaintext is network (auto); all (on); or nothing (off). Gloo, "
+             "MPI and NCCL do not encrypt."),
       Choice("data_plaintext", options.data_plaintext, {kLoopback, kNetwork},
-             "How far tensors may go from rank to rank where nobody encrypts them and nobody asks "
-             "for keys (tcp, gloo, MPI): loopback (this host), or network (choose it only where "
-             "nobody else is)."),
+             "How far tensors may go from rank to rank where they are not encrypted: loopback "
+             "(this host), or network (choose it only where nobody else is)."),
       Choice("after_shutdown", options.after_shutdown, {"exit", "rejoin"},
              "What a worker does once its controller was stopped in order: exit, or look for "
              "another one, with nothing in its registers (rejoin)."),
@@ -155,8 +158,6 @@ config::Settings DescribeSettings() {
   WorkerOptions options;
   return config::Described(WorkerSettings(options));
 }
-
-bool MayUseNetworks(const WorkerOptions& options) { return options.data_plaintext == kNetwork; }
 
 void CheckKeys(const WorkerOptions& options, const std::vector<config::Entry>& entries,
                const std::string& prefix, config::Problems& problems) {

@@ -17,10 +17,6 @@ config::Settings WorkerSettings(WorkerOptions& options);
 // The same for help and documentation, of no options: its rows neither store nor show.
 config::Settings DescribeSettings();
 
-// True if the tensors that its rank exchanges with others may leave its host. They are not
-// encrypted.
-bool MayUseNetworks(const WorkerOptions& options);
-
 // Reports a key without the controller's, and the other way round, where `entries` give it; their
 // keys have `prefix` in front.
 void CheckKeys(const WorkerOptions& options, const std::vector<config::Entry>& entries,

@@ -20,7 +20,11 @@ Status WorldConnection::Connect(const Membership& membership,
   WorldOptions options;
   options.arena = arena_;
   options.rendezvous = std::move(rendezvous);
-  options.data_address = [this] { return DataAddress(options_); };
+  options.data_address = [this](const std::string& backend, bool can_encrypt) {
+    return DataAddress(options_, backend, can_encrypt);
+  };
+  options.data_encryption = options_.data_encryption;
+  options.data_plaintext = options_.data_plaintext;
   options.nccl_library = options_.nccl_library;
   options.on_trouble = std::move(on_trouble);
   LOCKSTEP_ASSIGN_OR_RETURN(options.with_gpus,

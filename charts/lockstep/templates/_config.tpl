@@ -2,10 +2,7 @@
 {{- define "lockstep.controllerConfig" -}}
 {{- $config := dict "log_format" "json" -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.head.config) -}}
-{{/* YAML reads a bare off as false. */}}
-{{- if and (kindIs "bool" $config.fragments) (not $config.fragments) -}}
-{{- $_ := set $config "fragments" "off" -}}
-{{- end -}}
+{{- $_ := include "lockstep.restoreWords" (dict "config" $config "names" (list "fragments" "command_rings")) -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
       "workers" (.Values.workers | int)
@@ -19,6 +16,15 @@
 {{- toYaml $config -}}
 {{- end -}}
 
+{{/* YAML reads a bare on or off as true or false: these settings mean the words. dict "config" {} "names" [] */}}
+{{- define "lockstep.restoreWords" -}}
+{{- range $name := .names -}}
+{{- if kindIs "bool" (get $.config $name) -}}
+{{- $_ := set $.config $name (get $.config $name | ternary "on" "off") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* How long a worker looks for its controller. */}}
 {{- define "lockstep.joinTimeout" -}}
 {{- default "10min" .Values.worker.config.join_timeout -}}
@@ -28,15 +34,19 @@
 {{- define "lockstep.workerConfig" -}}
 {{/* Kubernetes would be slow to start a container again that has ended. */}}
 {{- $config := dict "log_format" "json" "join_timeout" (include "lockstep.joinTimeout" .) "after_shutdown" "rejoin" -}}
+{{/* Pods encrypt what they send each other. NCCL cannot: with GPUs it may do without, and nothing else. */}}
+{{- if .Values.gpu.enabled -}}
+{{- $config = mergeOverwrite $config (dict "data_plaintext" "network" "data_encryption" "on") -}}
+{{- end -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.worker.config) -}}
+{{- $_ := include "lockstep.restoreWords" (dict "config" $config "names" (list "data_encryption")) -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
       "controller_endpoint" (printf "tcp://%s:7401" (include "lockstep.headAddress" .))
       "metrics_endpoint" "http://*:9401"
       "arena_bytes" (printf "%sB" (include "lockstep.arena" .))
       "key" "/keys/worker.key"
-      "controller_key" "/keys/controller.pub"
-      "data_plaintext" "network") -}}
+      "controller_key" "/keys/controller.pub") -}}
 {{- if include "lockstep.hasModules" . -}}
 {{- $_ := set $config "module_path" (list "/modules") -}}
 {{- end -}}

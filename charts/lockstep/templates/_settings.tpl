@@ -13,9 +13,9 @@
 {{- with get $allowed $name -}}
 {{- $key := printf "%s.config.%s" $.part $name -}}
 {{- $text := kindIs "float64" $value | ternary ($value | int64 | toString) (toString $value) -}}
-{{/* YAML reads a bare off as false. */}}
-{{- if and (kindIs "bool" $value) (not $value) (has "off" (default list .allowed)) -}}
-{{- $text = "off" -}}
+{{/* YAML reads a bare on or off as true or false. */}}
+{{- if and (kindIs "bool" $value) (has ($value | ternary "on" "off") (default list .allowed)) -}}
+{{- $text = $value | ternary "on" "off" -}}
 {{- end -}}
 {{- if eq .type "text" -}}
 {{- if not (has $text .allowed) -}}

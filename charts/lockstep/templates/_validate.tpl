@@ -17,6 +17,14 @@
 {{- fail "worker.config.device: GPUs are what gpu.enabled is for; the image of the others has no CUDA" -}}
 {{- end -}}
 {{- $_ := include "lockstep.arena" . -}}
+{{- $workers := include "lockstep.workerConfig" . | fromYaml -}}
+{{- if ne (toString $workers.data_plaintext) "network" -}}
+{{- if has (toString .Values.head.config.communicator) (list "gloo" "shm+gloo") -}}
+{{- fail (printf "head.config.communicator: %s does not encrypt what pods send each other; leave it at auto, or, in a network that only the cluster uses, set worker.config.data_plaintext: network" .Values.head.config.communicator) -}}
+{{- else if eq (toString $workers.data_encryption) "off" -}}
+{{- fail "worker.config.data_encryption: is off, so that pods send each other nothing; leave it at auto, or, in a network that only the cluster uses, set worker.config.data_plaintext: network" -}}
+{{- end -}}
+{{- end -}}
 {{- $_ = include "lockstep.checkResources" (dict "what" "head.resources" "given" .Values.head.resources "limits" .Values.head.resources.limits) -}}
 {{- $_ = include "lockstep.checkResources" (dict "what" "worker.resources" "given" .Values.worker.resources "limits" (include "lockstep.workerResources" . | fromYaml).limits) -}}
 {{- $_ = include "lockstep.checkResources" (dict "what" "program.resources" "given" .Values.program.resources "limits" .Values.program.resources.limits) -}}

@@ -28,13 +28,18 @@ StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
 
 }  // namespace
 
-StatusOr<std::string> DataAddress(const WorkerOptions& options) {
+StatusOr<std::string> DataAddress(const WorkerOptions& options, const std::string& backend,
+                                  bool can_encrypt) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::string address, OwnAddress(options));
-  if (options.data_plaintext == "network" || control::IsLoopbackAddress(address)) return address;
-  return PermissionDenied(
-      "will not listen at ", address,
-      " for other ranks: tensors are not encrypted between hosts, and no peer has to show a key; "
-      "in a network that only the cluster uses, set data_plaintext: network");
+  if (MayUseNetworks(options, can_encrypt) || control::IsLoopbackAddress(address)) return address;
+  const std::string why = can_encrypt
+                              ? "data_encryption is off; set it to auto"
+                              : backend +
+                                    " does not encrypt, and asks no peer for a key; let the "
+                                    "controller choose tcp (communicator: auto)";
+  return PermissionDenied("will not listen at ", address, " for other ranks: ", why,
+                          "; or, in a network that only the cluster uses, set data_plaintext: "
+                          "network");
 }
 
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {

@@ -9,11 +9,13 @@
 
 namespace lockstep::worker {
 
-// Where this rank listens for others: at `data_address`, or where the controller is reached from.
+// Where this rank listens for others that `backend` connects it with: at `data_address`, or where
+// the controller is reached from. `can_encrypt`: that backend is able to.
 // Errors: kUnavailable        a name is not known, or nothing leads there (yet)
-//                       kInvalidArgument    it is none of this host's addresses
-//                       kPermissionDenied   what is not encrypted may not leave this host
-StatusOr<std::string> DataAddress(const WorkerOptions& options);
+//         kInvalidArgument    it is none of this host's addresses
+//         kPermissionDenied   what is not encrypted may not leave this host
+StatusOr<std::string> DataAddress(const WorkerOptions& options, const std::string& backend,
+                                  bool can_encrypt);
 
 // The endpoint at which the worker is to listen for bulk data. Hosts start in any order: the
 // controller's name, or the way to it, may be known a moment later; this waits for it, and for what

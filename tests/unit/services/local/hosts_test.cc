@@ -144,14 +144,20 @@ TEST(HostsTest, OtherHostsMustReachTheController) {
 
 TEST(HostsTest, TensorsCrossANetworkOnlyWhereThatIsSaid) {
   const std::string controller = "controller: {worker_endpoint: 'tcp://10.1.0.1:7401'}\n";
-  EXPECT_THAT(ProblemsOf(controller + "hosts: [a, b]\n"),
-              HasSubstr(":2: worker.data_plaintext: rank 0 may not exchange tensors"));
-  EXPECT_EQ(ProblemsOf(controller +
-                       "hosts: [a, b]\nranks: {0: {data_plaintext: network}, 1: {data_plaintext: "
-                       "network}}\n"),
-            "");
-  EXPECT_EQ(ProblemsOf(controller + "hosts: [{host: a, workers: 2}]\n"), "")
+  EXPECT_EQ(ProblemsOf(controller + "hosts: [a, b]\n"), "") << "they are encrypted";
+  const std::string open = controller + "worker: {data_encryption: off}\n";
+  EXPECT_THAT(ProblemsOf(open + "hosts: [a, b]\n"),
+              HasSubstr(":3: worker.data_plaintext: rank 0 may not exchange tensors with other "
+                        "hosts, because worker.data_encryption is off"));
+  EXPECT_EQ(
+      ProblemsOf(open + "hosts: [a, b]\nranks: {0: {data_plaintext: network}, 1: {data_plaintext: "
+                        "network}}\n"),
+      "");
+  EXPECT_EQ(ProblemsOf(open + "hosts: [{host: a, workers: 2}]\n"), "")
       << "all are on one host, and share its memory";
+  EXPECT_THAT(ProblemsOf("controller: {worker_endpoint: 'tcp://10.1.0.1:7401', communicator: "
+                         "shm+gloo}\nhosts: [a, b]\n"),
+              HasSubstr("because controller.communicator: shm+gloo does not encrypt"));
 }
 
 TEST(HostsTest, KeysAreGivenAllOrNone) {

@@ -48,7 +48,12 @@ class BackendsTest : public testing::Test {
     WorldOptions options;
     options.arena = arenas_[static_cast<size_t>(rank)];
     options.rendezvous = std::make_shared<collective::FolderRendezvous>(folder_.path(), rank);
-    options.data_address = [this, rank] { return data_address_(rank); };
+    options.data_address = [this, rank](const std::string& backend, bool can_encrypt) {
+      EXPECT_EQ(can_encrypt, backend == "tcp");
+      return data_address_(rank);
+    };
+    options.data_encryption = data_encryption_;
+    options.data_plaintext = data_plaintext_;
     options.on_trouble = [this](const Status& why) { on_trouble_(why); };
     return ConnectWorld(membership, options, cancelled_, Deadline::After(1h));
   }
@@ -66,6 +71,8 @@ class BackendsTest : public testing::Test {
   std::vector<std::shared_ptr<tensor::Arena>> arenas_;
   std::atomic<bool> cancelled_{false};
   std::function<StatusOr<std::string>(Rank)> data_address_ = [](Rank) { return "127.0.0.1"; };
+  std::string data_encryption_ = "auto";
+  std::string data_plaintext_ = "loopback";
   std::function<void(const Status&)> on_trouble_ = [](const Status& why) { ADD_FAILURE() << why; };
 };
 
@@ -87,6 +94,30 @@ TEST_F(BackendsTest, RanksThatShareNoMemoryAreConnectedByTheNetwork) {
     EXPECT_EQ(world->communicator->size(), 2);
     EXPECT_EQ(world->communicator->backend(), "tcp");
     EXPECT_THAT(world->why, HasSubstr("rank 0 cannot map the memory of rank 1: "));
+  }
+}
+
+TEST_F(BackendsTest, EncryptionIsToldOf) {
+  data_encryption_ = "on";
+  for (const auto& world : ConnectBoth(Segments(), "tcp")) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->why, "the controller is set to tcp; tcp is encrypted");
+  }
+}
+
+// It sends as it likes, and nobody sees where to.
+TEST_F(BackendsTest, MpiIsRefusedBetweenHostsWhereAllIsToBeEncrypted) {
+  std::vector<std::string> apart = Segments();
+  apart[1] += "-elsewhere";
+  data_encryption_ = "on";
+  for (const auto& world : ConnectBoth(apart, "mpi")) {
+    EXPECT_EQ(world.status().code(), StatusCode::kPermissionDenied) << world.status();
+    EXPECT_THAT(Message(world.status()), HasSubstr("MPI does not encrypt"));
+  }
+  // Then it is only no job.
+  data_plaintext_ = "network";
+  for (const auto& world : ConnectBoth(apart, "mpi")) {
+    EXPECT_EQ(world.status().code(), StatusCode::kFailedPrecondition) << world.status();
   }
 }
 

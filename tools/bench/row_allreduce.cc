@@ -73,6 +73,7 @@ struct SizeLine {
   size_t size_bytes;
   Line* beside_gloo;
   Line* beside_mpi;
+  Line* encrypted;
 };
 
 Status Record(const Numbers& numbers, size_t size_bytes, std::vector<double>& values) {
@@ -150,7 +151,12 @@ Status MeasureHosts(const Settings& settings, Report& report) {
                                    .better = Better::kLess,
                                    .goal = Goal::None()});
     if (!mpi.ok()) beside_mpi.note = Message(mpi.status());
-    lines.push_back({size, &beside_gloo, &beside_mpi});
+    Line& encrypted = report.Add({.row = "hosts",
+                                  .what = what + ", encrypted, beside the same as it is",
+                                  .unit = "us",
+                                  .better = Better::kLess,
+                                  .goal = Goal::None()});
+    lines.push_back({size, &beside_gloo, &beside_mpi, &encrypted});
     arguments.push_back(std::to_string(size));
   }
   const auto run = [&](const std::string& system) {
@@ -164,6 +170,12 @@ Status MeasureHosts(const Settings& settings, Report& report) {
     for (const SizeLine& line : lines) {
       LOCKSTEP_RETURN_IF_ERROR(Record(ours, line.size_bytes, line.beside_gloo->ours));
       LOCKSTEP_RETURN_IF_ERROR(Record(ours, line.size_bytes, line.beside_mpi->ours));
+      LOCKSTEP_RETURN_IF_ERROR(
+          Record(ours, line.size_bytes, line.encrypted->Rival("not encrypted").values));
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const Numbers encrypted, run("lockstep-encrypted"));
+    for (const SizeLine& line : lines) {
+      LOCKSTEP_RETURN_IF_ERROR(Record(encrypted, line.size_bytes, line.encrypted->ours));
     }
     for (const char* system : {"gloo-ring", "gloo-bcube"}) {
       LOCKSTEP_ASSIGN_OR_RETURN(const Numbers theirs, run(system));

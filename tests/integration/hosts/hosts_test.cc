@@ -57,6 +57,7 @@ TEST_F(HostsTest, StatusTellsWhatConnectsWhom) {
   for (const WorkerStatus& worker : status->workers) {
     EXPECT_EQ(worker.backend, "shm+tcp");
     EXPECT_THAT(worker.connection, HasSubstr("rank 0 cannot map the memory of rank 2: "));
+    EXPECT_THAT(worker.connection, HasSubstr("; tcp is encrypted"));
     EXPECT_EQ(worker.host, "host" + std::to_string(worker.rank / 2));
   }
   ExpectSumOfRanks(cluster);
@@ -100,6 +101,15 @@ TEST_F(HostsTest, OneRankAHostNeedsNoSharedMemory) {
   NetnsCluster cluster({.hosts = 3, .ranks_per_host = 1});
   ASSERT_EQ(cluster.Start(), OkStatus());
   EXPECT_EQ(cluster.Ask()->workers[0].backend, "tcp");
+  ExpectSumOfRanks(cluster);
+}
+
+TEST_F(HostsTest, WhereItIsAllowedNothingIsEncrypted) {
+  NetnsClusterOptions options{.hosts = 2};
+  options.worker.data_plaintext = "network";
+  NetnsCluster cluster(options);
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  EXPECT_THAT(cluster.Ask()->workers[0].connection, Not(HasSubstr("encrypted")));
   ExpectSumOfRanks(cluster);
 }
 

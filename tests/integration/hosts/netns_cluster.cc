@@ -88,7 +88,6 @@ Status NetnsCluster::StartController() {
 
 Status NetnsCluster::StartWorker(Rank rank) {
   worker::WorkerOptions worker = options_.worker;
-  worker.data_plaintext = "network";
   worker.key = keys_.ranks.front().key;
   worker.controller_key = keys_.ranks.front().controller_key;
   worker.controller_endpoint =

@@ -41,7 +41,7 @@ class UpTest : public cli::CliTest {
     cluster_file_ = WriteProgram(
         "controller:\n"
         "  worker_endpoint: tcp://10.77.0.0/16:*\n"
-        "worker: {data_plaintext: network, arena_bytes: 256MiB}\n"
+        "worker: {arena_bytes: 256MiB}\n"
         "ssh: [" +
         ssh + "]\nremote_program: " + worker_ +
         "\nhosts:\n"

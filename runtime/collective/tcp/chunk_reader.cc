@@ -17,6 +17,8 @@ constexpr size_t kBufferBytes = size_t{16} << 10;
 // What is laid aside: as large as what ranks tell each other before an operation, and so many.
 constexpr uint64_t kMostAsideBytes = 4096;
 constexpr size_t kMostAsides = 16;
+// A chunk's tag, and the header of the next one.
+constexpr size_t kBehindSealedChunk = 2 * Cipher::kTagBytes + sizeof(ChunkHeader);
 
 }  // namespace
 
@@ -67,8 +69,13 @@ size_t ChunkReader::ReadSome(int fd) {
   iovec parts[2];
   int count = 0;
   const bool is_direct = is_in_chunk_ && chunk_data_ != nullptr && chunk_left_bytes_ > 0;
-  if (is_direct) parts[count++] = {chunk_data_, chunk_left_bytes_};
-  parts[count++] = {buffer_.data() + buffer_end_, buffer_.size() - buffer_end_};
+  size_t room_bytes = buffer_.size() - buffer_end_;
+  if (is_direct) {
+    parts[count++] = {chunk_data_, chunk_left_bytes_};
+    // What follows the next header is to go right where it belongs, too.
+    if (cipher_ != nullptr) room_bytes = std::min(room_bytes, kBehindSealedChunk);
+  }
+  parts[count++] = {buffer_.data() + buffer_end_, room_bytes};
   const ssize_t got = readv(fd, parts, count);
   if (got < 0 && IsTemporary(errno)) return 0;
   if (got <= 0) {

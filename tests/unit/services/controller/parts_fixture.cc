@@ -189,6 +189,7 @@ void PartsFixture::Start(Epoch incarnation) {
                    reachability_,
                    client_rings_,
                    rings_,
+                   tree_,
                    *metrics_,
                    gate_,
                    {"tcp://liveness", incarnation, "tcp://controller:1", "tcp://controller:2"}},

@@ -169,32 +169,21 @@ class TreeNetwork {
 
   // Each takes what has come until nothing is under way any more.
   void Settle() {
-    for (bool any = true; any;) {
-      any = false;
-      for (size_t i = 0; i < size(); ++i) any = Go(i) || any;
-      any = TakeAnswers() || any;
-    }
+    do {
+      TakeAnswers();
+      for (size_t i = 0; i < size(); ++i) Go(i);
+    } while (IsAnythingUnderWay());
   }
-  // One worker's turn. True: it had something to do.
-  bool Go(size_t index) {
-    Worker& worker = at(index);
-    if (worker.node == nullptr || worker.is_stopped) return false;
-    bool any = false;
-    for (Channel* channel : worker.node->channels()) any = any || channel->HasInput();
-    any = any || worker.heard.size() != told_[worker.peer];
-    told_[worker.peer] = worker.heard.size();
-    worker.node->Go();
-    return any;
+  // One worker's turn.
+  void Go(size_t index) {
+    if (at(index).node != nullptr && !at(index).is_stopped) at(index).node->Go();
   }
-  bool TakeAnswers() {
-    bool any = false;
+  void TakeAnswers() {
     PeerName from;
     Message message;
     while (server_->HasInput()) {
-      any = true;
       if (server_->Receive(&from, &message)) answers_[from].push_back(TextOfMessage(message));
     }
-    return any;
   }
   void Say(size_t index, const std::string& text) { at(index).node->Send(TextMessage(text)); }
   std::vector<std::string> AnswersOf(size_t index) { return answers_[at(index).peer]; }
@@ -206,6 +195,15 @@ class TreeNetwork {
   }
 
  private:
+  bool IsAnythingUnderWay() {
+    for (const auto& worker : workers_) {
+      if (worker->node == nullptr || worker->is_stopped) continue;
+      for (Channel* channel : worker->node->channels()) {
+        if (channel->HasInput()) return true;
+      }
+    }
+    return server_->HasInput();
+  }
   std::vector<PeerName> Peers() const {
     std::vector<PeerName> peers;
     for (const auto& worker : workers_) {
@@ -269,7 +267,6 @@ class TreeNetwork {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> welcomed_;
   std::map<PeerName, TreeOffer> offers_;
-  std::map<PeerName, size_t> told_;
   std::map<PeerName, std::vector<std::string>> answers_;
   std::unique_ptr<std::vector<PeerName>> peers_;  // as a controller keeps them
   int made_ = 0;

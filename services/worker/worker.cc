@@ -148,7 +148,12 @@ control::TreeConnections Worker::ConnectionsInTree() {
                               AdvertisedAs(listener.channel->endpoint(), options_));
     return listener;
   };
-  const auto connect = [this](const std::string& endpoint, control::CredentialSource credentials) {
+  const auto connect = [this](const std::string& endpoint, control::CredentialSource credentials)
+      -> StatusOr<std::unique_ptr<control::ClientChannel>> {
+    // As RelayEndpoint() has it: what another worker says is no way to sockets of this host.
+    if (!endpoint.starts_with("tcp://") || credentials == nullptr) {
+      return InvalidArgument("a worker that passes commands on listens at \"", endpoint, "\"");
+    }
     control::ZmqOptions options;
     options.credentials = std::move(credentials);
     return control::ZmqConnect(context_, endpoint, options);

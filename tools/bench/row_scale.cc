@@ -95,6 +95,7 @@ Status MeasureAll(const Settings& settings, std::vector<ScalePoint>& points) {
     options.workers = workers;
     options.directory = settings.scratch + "/scale-" + std::to_string(workers);
     options.seconds = settings.quick ? 0.2 : 1;
+    options.relay_fan_out = settings.relays;
     std::error_code error;
     if (!std::filesystem::create_directory(options.directory, error)) {
       return Internal("cannot make ", options.directory, ": ", error.message());

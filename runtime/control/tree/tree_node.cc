@@ -32,6 +32,7 @@ void TreeNode::Begin(const TreeOffer& offer) {
   std::string endpoint;
   std::string key;
   children_.reset();
+  ++changes_;
   if (offer.has_children) {
     auto children = ChildLinks::Open(offer.world, connections_.listen);
     if (children.ok()) {
@@ -168,6 +169,7 @@ void TreeNode::JoinParent(const Message& note) {
     return;
   }
   parent_ = std::move(*parent);
+  ++changes_;
   has_asked_ = false;
   TryToJoin();
 }

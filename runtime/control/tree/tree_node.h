@@ -53,6 +53,9 @@ class TreeNode {
   // Those to sleep on after Go(). They change with each call of Begin() or Go().
   absl::InlinedVector<Channel*, 3> channels();
 
+  // Grows when channels() are others than before.
+  uint64_t changes() const { return changes_; }
+
   // It gets packets from another worker than the controller.
   bool is_below_another() const { return is_attached_; }
   size_t children() const { return children_ == nullptr ? 0 : children_->size(); }
@@ -96,6 +99,7 @@ class TreeNode {
   // Of the first packet that the parent has yet to send; none: it has not said.
   std::optional<uint64_t> next_from_parent_;
   bool is_attached_ = false;
+  uint64_t changes_ = 0;
 };
 
 }  // namespace lockstep::control

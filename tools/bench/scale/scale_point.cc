@@ -122,6 +122,12 @@ Status ScaleBed::Start(ScalePoint& point) {
                             config::IpcEndpoint(options_.directory + "/worker"));
   LOCKSTEP_ASSIGN_OR_RETURN(controller.liveness_endpoint,
                             config::IpcEndpoint(options_.directory + "/liveness"));
+  if (options_.relay_fan_out > 0) {
+    // All are on this host, where memory would be shared.
+    controller.command_rings = "off";
+    controller.relays_from = 1;
+    controller.relay_fan_out = options_.relay_fan_out;
+  }
   client_endpoint_ = controller.client_endpoint;
   LOCKSTEP_ASSIGN_OR_RETURN(
       controller_, local::ServiceProcess::Start({.role = "controller",
@@ -141,8 +147,9 @@ Status ScaleBed::Start(ScalePoint& point) {
   std::shuffle(ranks.begin(), ranks.end(), random);
   LOCKSTEP_ASSIGN_OR_RETURN(const double before, Cpu());
   const auto begin = Clock::now();
-  LOCKSTEP_ASSIGN_OR_RETURN(workers_,
-                            SimulatedWorkers::Start(kCluster, controller.worker_endpoint, ranks));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      workers_, SimulatedWorkers::Start(kCluster, controller.worker_endpoint, ranks,
+                                        options_.relay_fan_out > 0 ? options_.directory : ""));
   StatusOr<Session> session = Connect();
   if (!session.ok()) {
     // A worker that was refused is the cause; that the cluster is not ready is its effect.
@@ -253,7 +260,8 @@ Status ScaleBed::MeasureAnswers(ScalePoint& point) {
 }
 
 Status ScaleBed::MeasureLoss(ScalePoint& point) {
-  const Rank victim = options_.workers / 2;
+  // In a tree, one that passes commands on.
+  const Rank victim = options_.relay_fan_out > 0 ? 1 : options_.workers / 2;
   auto begin = Clock::now();
   workers_->Silence(victim);
   Status lost;

@@ -17,6 +17,9 @@ struct ScaleOptions {
   // How long each thing is done that is done again and again.
   double seconds = 1;
   int sessions = 16;  // opened to see what one costs
+  // Commands go through a tree of the workers, each of which passes them on to so many; 0: they go
+  // from the controller to each.
+  int relay_fan_out = 0;
 };
 
 // CPU is the controller's alone, all of its threads.

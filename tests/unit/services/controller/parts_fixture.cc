@@ -132,6 +132,7 @@ std::string DescribeEnvelope(const control::Message& message) {
               text += " ring at " + control::ToString(welcome.getRingAddress()) + ": " +
                       control::ToString(welcome.getRingNonce());
             }
+            if (welcome.hasRelayTree()) text += " place in tree";
             break;
           }
           case wire::Envelope::REFUSED:

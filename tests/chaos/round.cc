@@ -80,6 +80,8 @@ Status RunCluster(const Plan& plan) {
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   options.controller.command_rings = plan.rings ? "on" : "off";
+  options.controller.relays_from = plan.relays ? 1 : 0;
+  options.controller.relay_fan_out = 2;
   options.worker.arena_bytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<Cluster> cluster,

@@ -46,6 +46,7 @@ constexpr Measured kMeasured[] = {
     {"memory, the most", "MB", &ScalePoint::peak_mb},
     {"memory of a session", "kB", &ScalePoint::session_kb},
     {"a loss by silence: until the client knows", "s", &ScalePoint::notice_seconds},
+    {"after a loss: until a session has closed", "ms", &ScalePoint::close_ms},
     {"mending: until the session works", "ms", &ScalePoint::mend_ms},
     {"mending: CPU", "ms", &ScalePoint::mend_cpu_ms},
     {"size of a status", "kB", &ScalePoint::status_kb},

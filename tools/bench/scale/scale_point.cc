@@ -81,6 +81,8 @@ class ScaleBed {
   explicit ScaleBed(const ScaleOptions& options) : options_(options) {}
 
   Status Start(ScalePoint& point);
+  // Every worker below a relay gets its commands from there.
+  Status AwaitTree();
   StatusOr<Session> Connect() const {
     SessionOptions options;
     options.endpoint = client_endpoint_;
@@ -162,7 +164,24 @@ Status ScaleBed::Start(ScalePoint& point) {
   point.join_cpu_ms = (after - before) * 1e3;
   LOCKSTEP_ASSIGN_OR_RETURN(const size_t resident, ResidentBytes(controller_->pid()));
   point.memory_mb = static_cast<double>(resident) / kMb;
-  return session_->SyncAll();
+  return AwaitTree();
+}
+
+Status ScaleBed::AwaitTree() {
+  const Deadline deadline = Deadline::After(kPatience);
+  const int below = options_.relay_fan_out > 0 ? options_.workers - options_.relay_fan_out : 0;
+  while (true) {
+    LOCKSTEP_RETURN_IF_ERROR(session_->SyncAll());
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status,
+                              GetClusterStatus(ControllerAddress(client_endpoint_), kPatience));
+    const auto by_relay = std::count_if(status.workers.begin(), status.workers.end(),
+                                        [](const WorkerStatus& worker) { return worker.by_relay; });
+    if (by_relay >= below) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(workers_->Check());
+    if (deadline.Expired()) {
+      return DeadlineExceeded(by_relay, " of ", below, " workers get commands from relays");
+    }
+  }
 }
 
 Status ScaleBed::MeasureIdleness(ScalePoint& point) {
@@ -262,6 +281,8 @@ Status ScaleBed::MeasureAnswers(ScalePoint& point) {
 Status ScaleBed::MeasureLoss(ScalePoint& point) {
   // In a tree, one that passes commands on.
   const Rank victim = options_.relay_fan_out > 0 ? 1 : options_.workers / 2;
+  LOCKSTEP_ASSIGN_OR_RETURN(Session closed, Connect());
+  LOCKSTEP_RETURN_IF_ERROR(closed.SyncAll());
   auto begin = Clock::now();
   workers_->Silence(victim);
   Status lost;
@@ -271,6 +292,9 @@ Status ScaleBed::MeasureLoss(ScalePoint& point) {
   if (lost.code() != StatusCode::kUnavailable) {
     return Internal("the client read another error than it should: ", lost.ToString());
   }
+  begin = Clock::now();
+  (void)closed.Close();  // it is closed on all others, and the error tells of the one that is lost
+  point.close_ms = SecondsSince(begin) * 1e3;
   LOCKSTEP_ASSIGN_OR_RETURN(const double before, Cpu());
   begin = Clock::now();
   workers_->Replace(victim);

@@ -37,6 +37,7 @@ struct ScalePoint {
   double status_kb = 0;       // size of the answer to `lockstep status`
   double why_ms = 0;          // `lockstep why`, until the answer has come
   double notice_seconds = 0;  // from a worker's last word until the client's error
+  double close_ms = 0;        // then, until all workers that are left have closed a session
   double mend_ms = 0;         // from another worker's hello until the session works again
   double mend_cpu_ms = 0;     // ... and what that cost
 };

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -234,6 +236,57 @@ TEST_F(HostileRelayTest, AWorkerCannotSpeakForAnother) {
   const auto broken = network_.server().TakeBroken();
   ASSERT_EQ(broken.size(), 1u) << "who says it is known";
   EXPECT_EQ(broken[0].peer, network_.at(1).peer);
+}
+
+// Whatever it does to whatever passes through it, or comes from it.
+TEST(HostileTreeTest, AnythingThatARelayAltersHarmsAtMostThoseBelowIt) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto spoiled = [&random](Message message) {
+      Frame& frame = message[random() % message.size()];
+      if (frame.size() == 0 || random() % 2 == 0) return message;
+      std::string bytes(reinterpret_cast<const char*>(frame.data()), frame.size());
+      for (unsigned i = random() % 4; i > 0; --i) {
+        bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8);
+      }
+      if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
+      frame = Frame::Copy(bytes.data(), bytes.size());
+      return message;
+    };
+    TreeNetwork network(14, 2);
+    network.Join();
+    network.DirectLinkOf(0).spoil_up = [&](const Message& message, const auto& pass) {
+      pass(spoiled(message));
+    };
+    for (const size_t child : {2, 3}) {
+      network.LinkOf(0, child).spoil_down = [&](Message message, std::deque<Message>& down) {
+        down.push_back(spoiled(std::move(message)));
+      };
+    }
+    std::vector<std::string> said = {"welcome 1", "first"};
+    for (int i = 0; i < 40; ++i) {
+      said.push_back("call " + std::to_string(i));
+      network.Broadcast(said.back());
+      for (size_t worker = 0; worker < network.size(); ++worker) {
+        network.Say(worker, std::to_string(i));
+      }
+      network.Settle();
+    }
+    for (size_t i = 1; i < network.size(); ++i) {
+      const bool is_below = i == 2 || i == 3 || i == 6 || i == 7;
+      const std::vector<std::string>& heard = network.at(i).heard;
+      const std::vector<std::string> answers = network.AnswersOf(i);
+      if (!is_below) {
+        EXPECT_EQ(heard, said) << "worker " << i;
+        EXPECT_EQ(answers.size(), 40u) << "worker " << i;
+      }
+      // Nothing else, and nothing in another order.
+      ASSERT_LE(heard.size(), said.size());
+      EXPECT_TRUE(std::equal(heard.begin(), heard.end(), said.begin())) << "worker " << i;
+      for (size_t n = 0; n < answers.size(); ++n) EXPECT_EQ(answers[n], std::to_string(n));
+    }
+  }
 }
 
 TEST_F(HostileRelayTest, NonsenseOfAWorkerIsItsLossAlone) {

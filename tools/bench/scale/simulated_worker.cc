@@ -68,13 +68,15 @@ Status SimulatedWorker::Go(Clock::time_point now) {
   }
   LOCKSTEP_RETURN_IF_ERROR(TakeCommands());
   if (liveness_ == nullptr) return OkStatus();
-  return Drain(*liveness_, [this](const control::Message& message) {
+  LOCKSTEP_RETURN_IF_ERROR(Drain(*liveness_, [this](const control::Message& message) {
     if (message.empty()) return OkStatus();
     return control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           return TakeLiveness(reader, message.size() > 1 ? message[1] : control::Frame());
         });
-  });
+  }));
+  // That it is ready goes with the commands.
+  return TakeCommands();
 }
 
 absl::InlinedVector<control::Channel*, 4> SimulatedWorker::channels() {

@@ -204,6 +204,19 @@ class SessionCore {
     return TakeAnswer(lock, question);
   }
 
+  // The same for a command that gives a register its first value; `*made` is its new name.
+  template <typename Fill>
+  StatusOr<control::Frame> AskNaming(Rank from, DRef* made, Fill&& fill) {
+    Question question;
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    *made = names_->Acquire(batch_.next_command());
+    const auto write = [&](wire::Command::Builder command) { fill(command, made->id()); };
+    LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, write, question));
+    return AwaitAnswer(lock, question);
+  }
+
   // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
   // it is until it is over, or was given up. AwaitAnswer() waits for what is left of the time-out;
   // kFailedPrecondition may come before: then the question is not over.

@@ -66,7 +66,7 @@ StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
   if (!IsLentHere(tensor)) return tensors_.CopyToWorker0(tensor.shape(), tensor.buffer());
   // Stores that bypass the caches are done before worker-0 is told.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  LOCKSTEP_RETURN_IF_ERROR(core_.Issue([&](wire::Command::Builder command) {
+  LOCKSTEP_RETURN_IF_ERROR(core_.IssueWithNext([&](wire::Command::Builder command) {
     command.setOnlyRank(0);
     command.setEndLoan(tensor.ref_.id().Packed());
   }));

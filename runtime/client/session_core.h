@@ -95,7 +95,18 @@ class SessionCore {
     return SendIfDue();
   }
 
-  // The same for a command that gives its result a new name.
+  // The same for a command that only has to come before the next one: it rides along with that, as
+  // the kill list does. So it wakes no other thread, which would take many times as long.
+  template <typename Fill>
+  Status IssueWithNext(Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
+    batch_.LetWait(Deadline::Clock::now());
+    return OkStatus();
+  }
+
+  // The same as Issue() for a command that gives its result a new name.
   template <typename Fill>
   StatusOr<DRef> IssueNaming(Fill&& fill) {
     std::unique_lock lock(mutex_);

@@ -94,6 +94,18 @@ TEST_F(HostTensorsTest, HandingOverIsOneCommandWhichCopiesNothing) {
             std::vector{wire::Command::END_LOAN});
 }
 
+// Another thread would have to be woken for it, and nobody waits for it.
+TEST_F(HostTensorsTest, HandingOverSendsNothingByItself) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const size_t before = controller_.batches.size();
+  const StatusOr<DRef> ref = tensors_->MoveToWorker0(*std::move(tensor));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(controller_.batches.size(), before);
+  EXPECT_EQ(core_->Close(), OkStatus());
+  EXPECT_EQ(controller_.batches.back().commands, std::vector{wire::Command::END_LOAN});
+}
+
 TEST_F(HostTensorsTest, ItsMappingOutlivesTheSession) {
   StatusOr<SharedTensor> tensor = Make();
   ASSERT_TRUE(tensor.ok()) << tensor.status();

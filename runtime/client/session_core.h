@@ -207,12 +207,7 @@ class SessionCore {
     Question question;
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
-    {
-      const Link::Looking looking(*link_);
-      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
-      AwaitEnd(lock, question, question.deadline);
-    }
-    return TakeAnswer(lock, question);
+    return AskLocked(lock, from, fill, question);
   }
 
   // The same for a command that gives a register its first value; `*made` is its new name.
@@ -224,8 +219,7 @@ class SessionCore {
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
     *made = names_->Acquire(batch_.next_command());
     const auto write = [&](wire::Command::Builder command) { fill(command, made->id()); };
-    LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, write, question));
-    return AwaitAnswer(lock, question);
+    return AskLocked(lock, from, write, question);
   }
 
   // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
@@ -370,6 +364,17 @@ class SessionCore {
     return SendQuestion(question);
   }
   // What was appended last is it.
+  // Looks for the answer from before the question is sent until it is there.
+  template <typename Fill>
+  StatusOr<control::Frame> AskLocked(std::unique_lock<std::mutex>& lock, Rank from, Fill&& fill,
+                                     Question& question) {
+    {
+      const Link::Looking looking(*link_);
+      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
+      AwaitEnd(lock, question, question.deadline);
+    }
+    return TakeAnswer(lock, question);
+  }
   Status SendQuestion(Question& question);
   StatusOr<control::Frame> TakeAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer

@@ -17,7 +17,7 @@
 //          kDeadlineExceeded  a peer did not come in time; the message names it
 //          kAborted           Abort() was called; the message is its cause
 //          kUnavailable       a peer is lost
-//          kDataLoss          what a peer has sent was changed on its way (where that is encrypted);
+//          kDataLoss          what a peer sent was changed on its way (where that is encrypted);
 //                             the message names the two
 //          kResourceExhausted memory or a thread that the operation needs cannot be had
 //          After any error but a locally detected kInvalidArgument the communicator is unusable

@@ -95,18 +95,7 @@ class SessionCore {
     return SendIfDue();
   }
 
-  // The same for a command that only has to come before the next one: it rides along with that, as
-  // the kill list does. So it wakes no other thread, which would take many times as long.
-  template <typename Fill>
-  Status IssueWithNext(Fill&& fill) {
-    std::unique_lock lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
-    batch_.LetWait(Deadline::Clock::now());
-    return OkStatus();
-  }
-
-  // The same as Issue() for a command that gives its result a new name.
+  // The same for a command that gives its result a new name.
   template <typename Fill>
   StatusOr<DRef> IssueNaming(Fill&& fill) {
     std::unique_lock lock(mutex_);
@@ -207,19 +196,12 @@ class SessionCore {
     Question question;
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
-    return AskLocked(lock, from, fill, question);
-  }
-
-  // The same for a command that gives a register its first value; `*made` is its new name.
-  template <typename Fill>
-  StatusOr<control::Frame> AskNaming(Rank from, DRef* made, Fill&& fill) {
-    Question question;
-    std::unique_lock lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
-    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    *made = names_->Acquire(batch_.next_command());
-    const auto write = [&](wire::Command::Builder command) { fill(command, made->id()); };
-    return AskLocked(lock, from, write, question);
+    {
+      const Link::Looking looking(*link_);
+      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
+      AwaitEnd(lock, question, question.deadline);
+    }
+    return TakeAnswer(lock, question);
   }
 
   // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
@@ -364,17 +346,6 @@ class SessionCore {
     return SendQuestion(question);
   }
   // What was appended last is it.
-  // Looks for the answer from before the question is sent until it is there.
-  template <typename Fill>
-  StatusOr<control::Frame> AskLocked(std::unique_lock<std::mutex>& lock, Rank from, Fill&& fill,
-                                     Question& question) {
-    {
-      const Link::Looking looking(*link_);
-      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
-      AwaitEnd(lock, question, question.deadline);
-    }
-    return TakeAnswer(lock, question);
-  }
   Status SendQuestion(Question& question);
   StatusOr<control::Frame> TakeAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer

@@ -196,9 +196,11 @@ class SessionCore {
     Question question;
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
+    LOCKSTEP_RETURN_IF_ERROR(MakeRoom(lock, from, question));
     {
+      // From before it is sent: the answer may come at once.
       const Link::Looking looking(*link_);
-      LOCKSTEP_RETURN_IF_ERROR(PoseLocked(lock, from, fill, question));
+      LOCKSTEP_RETURN_IF_ERROR(SendQuestion(fill, question));
       AwaitEnd(lock, question, question.deadline);
     }
     return TakeAnswer(lock, question);
@@ -210,7 +212,8 @@ class SessionCore {
   template <typename Fill>
   Status Pose(Rank from, Fill&& fill, Question& question) {
     std::unique_lock lock(mutex_);
-    return PoseLocked(lock, from, fill, question);
+    LOCKSTEP_RETURN_IF_ERROR(MakeRoom(lock, from, question));
+    return SendQuestion(fill, question);
   }
   // Whether AwaitAnswer() would not wait. Takes in what has arrived.
   bool IsDecided(const Question& question);
@@ -336,12 +339,13 @@ class SessionCore {
     return WaitForCredit(lock, timeout);
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
-  template <typename Fill>
-  Status PoseLocked(std::unique_lock<std::mutex>& lock, Rank from, Fill&& fill,
-                    Question& question) {
+  Status MakeRoom(std::unique_lock<std::mutex>& lock, Rank from, Question& question) {
     question.from = from;
     question.deadline = Deadline::After(timeout_);
-    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    return WaitForRoom(lock, timeout_);
+  }
+  template <typename Fill>
+  Status SendQuestion(Fill&& fill, Question& question) {
     LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
     return SendQuestion(question);
   }

@@ -84,18 +84,19 @@ bool AnyDrained(absl::Span<Channel* const> channels) {
 
 // Sleeps once; true as Poll().
 bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline, Sharing* sharing) {
+  Deadline until = deadline;
   if (sharing != nullptr) {
-    sharing->BeginSleep(deadline);
+    until = sharing->BeginSleep(deadline);
   } else {
     for (Channel* channel : channels) channel->BeginSleep();
   }
   const bool woken =
-      HasUndrainedInput(channels) || Poll(set, channels, deadline.RemainingMillis(), sharing);
+      HasUndrainedInput(channels) || Poll(set, channels, until.RemainingMillis(), sharing);
   if (sharing != nullptr) {
-    sharing->EndSleep();
-  } else {
-    for (Channel* channel : channels) channel->EndSleep();
+    const bool called = sharing->EndSleep();
+    return woken || called || until.Expired();
   }
+  for (Channel* channel : channels) channel->EndSleep();
   return woken;
 }
 

@@ -53,15 +53,17 @@ class InputWaiter {
     // The channels may be used by others from Release() on, until Acquire() returns.
     virtual void Release() = 0;
     virtual void Acquire() = 0;
-    // False: others look for input, so the waiter sleeps at once.
+    // False: others look for input, or have since it slept last, so the waiter sleeps at once.
     virtual bool StaysAwake() = 0;
-    // Instead of those of each channel.
-    virtual void BeginSleep(Deadline until) = 0;
-    virtual void EndSleep() = 0;
+    // Instead of those of each channel. Returns when to wake up at the latest, `until` or earlier.
+    virtual Deadline BeginSleep(Deadline until) = 0;
+    // True: others have called it.
+    virtual bool EndSleep() = 0;
   };
 
   // True as soon as a channel has input or a descriptor is readable; false at the deadline.
-  // `sharing`: the channels are not the caller's alone, which has them now; null: they are.
+  // `sharing`: the channels are not the caller's alone, which has them now; then also true when
+  // others call it, or at an earlier deadline of theirs. Null: they are.
   bool Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
             Deadline deadline, Sharing* sharing = nullptr);
 

@@ -12,7 +12,8 @@
 namespace lockstep::control {
 
 // Send() does the controller's work of it, on the caller's thread: what it has to say to workers
-// has been said when it returns. So does a thread that looks for an answer.
+// has been said when it returns, unless very much else was there to do, which the controller's own
+// thread does then. So does a thread that looks for an answer.
 //
 // Threads: one at a time.
 class DirectClientChannel final : public ClientChannel {

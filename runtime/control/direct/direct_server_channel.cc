@@ -13,7 +13,8 @@ constexpr unsigned kOthersEvery = 8;
 }  // namespace
 
 PeerName DirectServerChannel::Add(std::shared_ptr<DirectInbox> inbox) {
-  PeerName name = "direct client " + std::to_string(++added_);
+  // No socket's peer can have such a name: those that begin with a zero ZeroMQ gives, of 5 bytes.
+  PeerName name = PeerName("\0direct ", 8) + std::to_string(++added_);
   inboxes_.emplace(name, std::move(inbox));
   return name;
 }

@@ -1,5 +1,7 @@
 #include "runtime/control/direct/shared_loop.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,9 +11,20 @@ namespace {
 // Of one thread that has brought one message; the loop's own thread does what is left.
 constexpr int kMostTurns = 4;
 
+// This process was forked from one that has loops, and has neither their threads nor a right to
+// what they share with others.
+std::atomic<bool> is_forked_child{false};
+
+void NoticeForks() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
+  (void)registered;
+}
+
 }  // namespace
 
 void SharedLoop::Open(std::vector<Channel*> channels, WakeUp& wake_up, Work work) {
+  NoticeForks();
   std::lock_guard lock(mutex_);
   channels_ = std::move(channels);
   wake_up_ = &wake_up;
@@ -29,18 +42,22 @@ void SharedLoop::Close() {
 
 bool SharedLoop::StaysAwake() { return looking_ == 0 && !was_turned_; }
 
-void SharedLoop::BeginSleep(Deadline until) {
+Deadline SharedLoop::BeginSleep(Deadline until) {
   sleeps_ = true;
-  sleeps_until_ = until;
+  // Others may have made it earlier since `until` was asked for.
+  sleeps_until_ = until.Earlier(work_.next_turn());
   was_turned_ = false;
   if (looking_ == 0) Arm();
+  return sleeps_until_;
 }
 
-void SharedLoop::EndSleep() {
+bool SharedLoop::EndSleep() {
   sleeps_ = false;
-  if (std::exchange(is_called_, false)) wake_up_->Clear();
+  const bool was_called = std::exchange(is_called_, false);
+  if (was_called) wake_up_->Clear();
   // Also where others look: what has woken it must not wake it again.
   Disarm();
+  return was_called;
 }
 
 void SharedLoop::Arm() {
@@ -74,6 +91,7 @@ void SharedLoop::Call() {
 }
 
 bool SharedLoop::Turn(absl::FunctionRef<void()> before) {
+  if (is_forked_child) return false;
   std::lock_guard lock(mutex_);
   if (!is_open_) return false;
   before();
@@ -84,6 +102,7 @@ bool SharedLoop::Turn(absl::FunctionRef<void()> before) {
 }
 
 void SharedLoop::TryTurn() {
+  if (is_forked_child) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !is_open_) return;
   (void)work_.turn();
@@ -91,11 +110,13 @@ void SharedLoop::TryTurn() {
 }
 
 void SharedLoop::BeginLooking() {
+  if (is_forked_child) return;
   std::lock_guard lock(mutex_);
   if (looking_++ == 0 && is_armed_) Disarm();
 }
 
 void SharedLoop::EndLooking() {
+  if (is_forked_child) return;
   std::lock_guard lock(mutex_);
   if (--looking_ > 0 || !sleeps_ || !is_open_) return;
   Arm();

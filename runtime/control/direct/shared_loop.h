@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
@@ -33,6 +32,7 @@ class SharedLoop final : public InputWaiter::Sharing {
     // What it waits for comes by memory alone (Channel::by_memory()).
     std::function<bool()> by_memory;
   };
+
   SharedLoop() = default;
 
   // --- Its own thread.
@@ -48,10 +48,11 @@ class SharedLoop final : public InputWaiter::Sharing {
   void Release() override { mutex_.unlock(); }
   void Acquire() override { mutex_.lock(); }
   bool StaysAwake() override;
-  void BeginSleep(Deadline until) override;
-  void EndSleep() override;
+  Deadline BeginSleep(Deadline until) override;
+  bool EndSleep() override;
 
-  // --- Other threads, without the lock.
+  // --- Other threads, without the lock. In a child of fork() they find it closed: it is the
+  // parent's, with which the child shares memory.
 
   // Calls `before` with the lock held, and then turns the loop until it has nothing to do, or its
   // own thread does the rest. False: it is closed, and nothing was done.

@@ -86,6 +86,7 @@ RingHost::News RingHost::Look() {
     Connection& connection = found->second;
     const bool has_memory = connection.slot.has_value() && !connection.answers.has_value();
     if (has_memory) {
+      news.wakes = true;
       if (!connection.link.TakeWakes()) Close(id, &news);
       continue;
     }

@@ -51,6 +51,7 @@ class RingHost {
   struct News {
     std::vector<Mapped> mapped;
     std::vector<int> ended;  // slots of peers whose link is closed; they are not free yet
+    bool wakes = false;      // some peer has woken us
     bool others = false;     // what is watched besides is readable
   };
   News Look();

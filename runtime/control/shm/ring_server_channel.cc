@@ -103,6 +103,13 @@ void RingServerChannel::GiveUp(const PeerName& peer) {
 void RingServerChannel::LookAtHost() {
   RingHost::News news = host_->Look();
   sockets_are_due_ = sockets_are_due_ || news.others;
+  if (is_asleep_ && news.wakes) {
+    // Another thread sleeps, and will not see these any more: peers are to wake it again.
+    ForEachOutput([](RingOutput& output) {
+      output.memory().header().sleep.End();
+      output.memory().header().sleep.Begin();
+    });
+  }
   for (RingHost::Mapped& mapped : news.mapped) {
     const int slot = mapped.slot;
     std::shared_ptr<RingOutput> output = shared_;

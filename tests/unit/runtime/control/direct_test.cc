@@ -167,7 +167,7 @@ TEST_F(DirectTest, WhatComesAsTheLastOneStopsLookingIsTheOwnThreads) {
   EXPECT_TRUE(OwnThreadIsCalled());
   {
     const auto lock = door_->loop.Lock();
-    door_->loop.EndSleep();
+    EXPECT_TRUE(door_->loop.EndSleep());
   }
   EXPECT_FALSE(OwnThreadIsCalled()) << "it must not be called twice for the same";
 }
@@ -179,7 +179,7 @@ TEST_F(DirectTest, WhoSleepsIsWokenAndDoesNotLook) {
   client->BeginSleep();
   EXPECT_TRUE(peers_->sleeps) << "peers are to wake the loop's own thread";
   EXPECT_FALSE(IsReadable(client->wait_fd()));
-  const PeerName only = "direct client 1";
+  const PeerName only("\0direct 1", 9);
   {
     const auto lock = door_->loop.Lock();
     ASSERT_TRUE(clients_->Send({&only, 1}, Say("wake up")).ok());
@@ -200,6 +200,13 @@ TEST_F(DirectTest, ATimerThatIsEarlierCallsTheOwnThread) {
   next_turn_ = Deadline::After(hours(0));
   ASSERT_TRUE(client->Send(Say("sooner")).ok());
   EXPECT_TRUE(OwnThreadIsCalled());
+}
+
+TEST_F(DirectTest, TheOwnThreadSleepsUntilATimerThatOthersHaveMadeEarlier) {
+  const Deadline asked_before = Deadline::After(hours(2));
+  const auto lock = door_->loop.Lock();
+  EXPECT_EQ(door_->loop.BeginSleep(asked_before).when(), next_turn_.when());
+  EXPECT_FALSE(door_->loop.EndSleep());
 }
 
 TEST_F(DirectTest, AClientThatDoesNotReadLosesWhatIsTooMuch) {

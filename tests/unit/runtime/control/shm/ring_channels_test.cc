@@ -1,6 +1,7 @@
 // Both channels together, over ZeroMQ's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +111,35 @@ class RingChannelsTest : public testing::Test {
   std::unique_ptr<RingServerChannel> server_;
   InputWaiter waiter_{std::chrono::microseconds(0)};
 };
+
+// As where threads of clients turn the loop of a thread that sleeps.
+TEST_F(RingChannelsTest, WhoSleepsIsWokenAgainAfterAnotherThreadHasTakenItsWake) {
+  Worker worker = ConnectByRing();
+  Exchange(worker);
+  const auto is_woken = [this] {
+    pollfd set = {server_->wait_fd(), POLLIN, 0};
+    return poll(&set, 1, 0) == 1;
+  };
+  while (server_->HasInput() || is_woken()) {
+    PeerName from;
+    Message message;
+    (void)server_->Receive(&from, &message);
+  }
+  server_->BeginSleep();
+  for (const char* text : {"1", "2"}) {
+    ASSERT_FALSE(is_woken());
+    ASSERT_TRUE(worker.channel->Send(Text(text)).ok());
+    ASSERT_TRUE(is_woken());
+    std::string taken;
+    PeerName from;
+    Message message;
+    for (int i = 0; i < 100 && is_woken(); ++i) {
+      if (server_->Receive(&from, &message)) taken += TextOf(message);
+    }
+    EXPECT_EQ(taken, text);
+  }
+  server_->EndSleep();
+}
 
 TEST_F(RingChannelsTest, WithAndWithoutARingAllGetTheSameInOneOrder) {
   Worker first = ConnectByRing();

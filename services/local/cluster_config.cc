@@ -70,12 +70,14 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<conf
   const std::string& chosen = options.controller.communicator;
   const bool can_encrypt = chosen == "auto" || chosen == "shm" || chosen == "tcp";
   for (const worker::WorkerOptions& worker : options.ranks) {
-    if (worker::MayUseNetworks(worker, can_encrypt)) continue;
+    const bool has_gpu = worker.device != "cpu";
+    if (worker::MayUseNetworks(worker, can_encrypt && !has_gpu)) continue;
+    std::string why = "worker.data_encryption is off";
+    if (!can_encrypt) why = "controller.communicator: " + chosen + " does not encrypt";
+    if (has_gpu) why = "NCCL, by which GPUs exchange them, does not encrypt";
     problems.Add(hosts->where,
                  "worker.data_plaintext: rank " + std::to_string(worker.rank) +
-                     " may not exchange tensors with other hosts, because " +
-                     (can_encrypt ? "worker.data_encryption is off"
-                                  : "controller.communicator: " + chosen + " does not encrypt") +
+                     " may not exchange tensors with other hosts, because " + why +
                      "; in a network that only the cluster uses, set worker.data_plaintext: "
                      "network");
     return;

@@ -98,7 +98,10 @@ collective::tcp::Protection ProtectionOf(const WorldOptions& options) {
   Plaintext plaintext = Plaintext::kOnLoopback;
   if (options.data_plaintext == kNetwork) plaintext = Plaintext::kAnywhere;
   if (options.data_encryption == kOn) plaintext = Plaintext::kNowhere;
-  return {plaintext, options.data_encryption != kOff};
+  // Who need not encrypt may have no library for it, and says so to those who want to.
+  const bool can_encrypt = options.data_encryption != kOff && (plaintext != Plaintext::kAnywhere ||
+                                                               collective::tcp::CanEncrypt().ok());
+  return {plaintext, can_encrypt};
 }
 
 // What this rank sends to others by tcp goes encrypted, whatever they want.
@@ -173,6 +176,13 @@ Status Prepare(Attempt& attempt, const std::string& backend) {
   LOCKSTEP_RETURN_IF_ERROR(collective::message::TcpAvailable());
   LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address,
                             attempt.options.data_address(backend, backend == kTcp));
+  if (attempt.options.with_gpus && attempt.options.data_plaintext != kNetwork &&
+      !attempt.is_one_node && !control::IsLoopbackAddress(attempt.data_address)) {
+    return PermissionDenied(
+        "NCCL does not encrypt what GPUs of several hosts exchange; in a network that only the "
+        "cluster uses, set data_plaintext: network (and data_encryption: on, which encrypts all "
+        "else)");
+  }
   return backend == kTcp && IsEncrypted(attempt) ? collective::tcp::CanEncrypt() : OkStatus();
 }
 

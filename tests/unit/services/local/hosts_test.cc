@@ -155,6 +155,11 @@ TEST(HostsTest, TensorsCrossANetworkOnlyWhereThatIsSaid) {
       "");
   EXPECT_EQ(ProblemsOf(open + "hosts: [{host: a, workers: 2}]\n"), "")
       << "all are on one host, and share its memory";
+  EXPECT_THAT(ProblemsOf(controller + "worker: {device: cuda}\nhosts: [a, b]\n"),
+              HasSubstr("because NCCL, by which GPUs exchange them, does not encrypt"));
+  EXPECT_EQ(ProblemsOf(controller + "worker: {device: cuda, data_plaintext: network}\n"
+                                    "hosts: [a, b]\n"),
+            "");
   EXPECT_THAT(ProblemsOf("controller: {worker_endpoint: 'tcp://10.1.0.1:7401', communicator: "
                          "shm+gloo}\nhosts: [a, b]\n"),
               HasSubstr("because controller.communicator: shm+gloo does not encrypt"));

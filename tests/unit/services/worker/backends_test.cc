@@ -54,6 +54,7 @@ class BackendsTest : public testing::Test {
     };
     options.data_encryption = data_encryption_;
     options.data_plaintext = data_plaintext_;
+    options.with_gpus = with_gpus_;
     options.on_trouble = [this](const Status& why) { on_trouble_(why); };
     return ConnectWorld(membership, options, cancelled_, Deadline::After(1h));
   }
@@ -73,6 +74,7 @@ class BackendsTest : public testing::Test {
   std::function<StatusOr<std::string>(Rank)> data_address_ = [](Rank) { return "127.0.0.1"; };
   std::string data_encryption_ = "auto";
   std::string data_plaintext_ = "loopback";
+  bool with_gpus_ = false;
   std::function<void(const Status&)> on_trouble_ = [](const Status& why) { ADD_FAILURE() << why; };
 };
 
@@ -118,6 +120,17 @@ TEST_F(BackendsTest, MpiIsRefusedBetweenHostsWhereAllIsToBeEncrypted) {
   data_plaintext_ = "network";
   for (const auto& world : ConnectBoth(apart, "mpi")) {
     EXPECT_EQ(world.status().code(), StatusCode::kFailedPrecondition) << world.status();
+  }
+}
+
+TEST_F(BackendsTest, GpusOfSeveralHostsAreRefusedWhereNcclMustStayOnItsOwn) {
+  std::vector<std::string> apart = Segments();
+  apart[1] += "-elsewhere";
+  with_gpus_ = true;
+  data_address_ = [](Rank) { return "192.0.2.1"; };
+  for (const auto& world : ConnectBoth(apart)) {
+    EXPECT_EQ(world.status().code(), StatusCode::kPermissionDenied) << world.status();
+    EXPECT_THAT(Message(world.status()), HasSubstr("set data_plaintext: network"));
   }
 }
 

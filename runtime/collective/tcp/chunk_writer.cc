@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/collective/tcp/chunk.h"
+
 namespace lockstep::collective::tcp {
 namespace {
 

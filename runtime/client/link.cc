@@ -24,14 +24,13 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
         "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
         "\"ipc:///run/user/1000/lockstep-1000/run/demo/client.sock\", which `lockstep up` prints");
   }
-  control::ZmqOptions options;
-  options.credentials = request.credentials;
-  const void* const space = context.get();
-  if (auto door = control::FindDoor(space, request.endpoint); door != nullptr) {
+  if (auto door = control::FindDoor(context.get(), request.endpoint); door != nullptr) {
     LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> direct,
                               control::DirectClientChannel::Connect(std::move(door)));
     return Open(request, std::move(direct));
   }
+  control::ZmqOptions options;
+  options.credentials = request.credentials;
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
                             control::ZmqConnect(std::move(context), request.endpoint, options));
   return Open(request, std::move(channel));

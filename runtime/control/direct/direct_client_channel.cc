@@ -5,6 +5,7 @@
 #include "runtime/control/direct/direct_server_channel.h"
 
 namespace lockstep::control {
+
 StatusOr<std::unique_ptr<ClientChannel>> DirectClientChannel::Connect(
     std::shared_ptr<DirectDoor> door) {
   auto inbox = std::make_shared<DirectInbox>();

@@ -22,6 +22,8 @@ PeerName DirectServerChannel::Add(std::shared_ptr<DirectInbox> inbox) {
 void DirectServerChannel::Remove(const PeerName& client) { inboxes_.erase(client); }
 
 Status DirectServerChannel::Send(absl::Span<const PeerName> peers, const Message& message) {
+  // A controller by itself has no such clients.
+  if (inboxes_.empty()) return others_->Send(peers, message);
   std::vector<PeerName> others;
   for (const PeerName& peer : peers) {
     const auto found = inboxes_.find(peer);

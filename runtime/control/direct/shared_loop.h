@@ -23,7 +23,7 @@ namespace lockstep::control {
 // Threads: safe, except as noted.
 class SharedLoop final : public InputWaiter::Sharing {
  public:
-  // What the loop does. Both are called with the lock held.
+  // What the loop does. All are called with the lock held.
   struct Work {
     // Reads what has come, a bounded number of messages, and deals with it. True: something had.
     std::function<bool()> turn;

@@ -1,4 +1,5 @@
 // Workers that live but do not go on: found, named, and told from lost ones.
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -43,6 +44,16 @@ class StuckTest : public OwnClusterFixture {
     (void)Unwrap(session.AllReduce(tensor, Reduction::kSum));
     EXPECT_OK(session.Flush());
   }
+  // The controller waits a second for reports, in which a loaded machine may read no symbols.
+  ClusterStatus ExplainedByAll() {
+    const Deadline deadline = Deadline::After(support::kLong);
+    while (true) {
+      ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
+      const bool by_all = std::all_of(status.workers.begin(), status.workers.end(),
+                                      [](const WorkerStatus& worker) { return worker.reported; });
+      if (by_all || deadline.Expired()) return status;
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, StuckTest,
                          ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
@@ -71,7 +82,7 @@ TEST_P(StuckTest, TheDiagnosisTellsWhoWaitsForWhomAndWhere) {
     }
     return now.workers[2].stuck && waiting == 3;
   });
-  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
+  const ClusterStatus status = ExplainedByAll();
   const StallDiagnosis diagnosis = DiagnoseStall(status);
   EXPECT_EQ(diagnosis.summary, "rank 2 is stuck, or slow, in lockstep.sleep");
   ASSERT_EQ(diagnosis.blockers.size(), 1u);

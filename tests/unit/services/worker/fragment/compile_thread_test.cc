@@ -84,12 +84,11 @@ TEST_F(CompileThreadTest, SessionsTakeTurns) {
 }
 
 TEST_F(CompileThreadTest, WhatWaitsIsBounded) {
-  thread_.Add(Job(1, 0, "hang"));
-  for (uint64_t i = 1; i < CompileThread::kMostWaiting + 3; ++i) thread_.Add(Job(1, i, "hang"));
-  // The first may be waiting, too, or be compiled.
+  for (uint64_t i = 0; i < CompileThread::kMostWaiting + 3; ++i) thread_.Add(Job(1, i, "hang"));
+  // Of the last three one finds room if the thread has begun with the first by then.
   const std::vector<CompiledJob> refused = Take(2);
-  EXPECT_EQ(refused.back().request, RequestId(CompileThread::kMostWaiting + 2));
   for (const CompiledJob& done : refused) {
+    EXPECT_GE(done.request.value, CompileThread::kMostWaiting);
     EXPECT_EQ(done.object.status().code(), StatusCode::kResourceExhausted) << done.object.status();
   }
   // Another session is not concerned.

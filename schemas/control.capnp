@@ -115,6 +115,8 @@ struct Command {
       team @21 :List(Int32);
       # If not empty: the world ranks that take part, in the order that becomes their rank order; the
       # others skip the command. Excludes `inGroup`.
+      givesSource @56 :Bool;
+      # broadcast with makeDestination: the root's result is the tensor of `source` itself, which has no value any more.
     }
 
     fetch :group {
@@ -220,6 +222,21 @@ struct Command {
       results @48 :List(RegisterId);
       # Receive the results, each with its layout if it has one. 0: it is dropped.
     }
+
+    lend :group {
+      # Lends the memory of a tensor in the worker's arena to a client on its host, which reads and writes it where it
+      # lies until `endLoan`, or a `release` of the register. Until then, or until the client's process has ended, it
+      # is used for nothing else, whatever becomes of the register and the session. Answered with a TensorLocation,
+      # when every command before it has completed. Without a segment nothing is lent.
+      register @51 :RegisterId;
+      isNew @52 :Bool;
+      # The register gets a new tensor of that dtype and shape, uninitialised; none if nothing is lent.
+      dtype @53 :V.DType;
+      shape @54 :List(Int64);
+    }
+
+    endLoan @55 :RegisterId;
+    # The client writes to it no more.
   }
 }
 
@@ -275,12 +292,14 @@ struct TensorLocation {
   # freed or replaced, or the session ends.
   bytes @5 :Data;
   # All of the tensor, as the commands before have left it; null if that was not asked for, or is too much.
+  refusal @6 :E.Error;
+  # Why `lend` has lent nothing, where there is no memory left for it: no failure of the session.
 }
 
 struct Reply {
-  # A worker's answer to `sync`, `fetch`, `locate`, `findLayout`, or to what the controller sends itself. A second
-  # frame, if any, is the answer's body: a message whose root is a Value (fetch), a TensorLocation (locate), a Layout
-  # (findLayout) or a FragmentLoaded (loadFragment).
+  # A worker's answer to `sync`, `fetch`, `locate`, `lend`, `findLayout`, or to what the controller sends itself. A
+  # second frame, if any, is the answer's body: a message whose root is a Value (fetch), a TensorLocation (locate, lend),
+  # a Layout (findLayout) or a FragmentLoaded (loadFragment).
   session @0 :UInt32;
   generation @1 :UInt32;
   request @2 :UInt64;

@@ -50,6 +50,8 @@ struct Hello {
   # See Peer.
   metricsEndpoint @13 :Text;
   # Where it serves metrics and health, as in "http://127.0.0.1:9464"; empty: nowhere.
+  relays @14 :Bool;
+  # It can get commands through other workers, and pass them on (runtime/control/tree).
 }
 
 struct Resume {
@@ -177,6 +179,21 @@ struct Welcome {
   # user's, is handed the memory in which the controller writes commands (runtime/control/shm).
   ringNonce @17 :Text;
   # What it says there: it was made for this worker alone, and is good once. Empty: there is no such memory.
+  relayTree @18 :RelayTree;
+  # Null: commands come by the worker's own connection.
+}
+
+struct RelayTree {
+  # The tree through which commands and answers go (runtime/control/tree).
+  world @0 :UInt64;
+  worker @1 :UInt64;
+  # Names the worker in it.
+  hasChildren @2 :Bool;
+  # It is to listen for workers that get commands from it.
+  controllerKey @3 :Data;
+  # 32 bytes of Ed25519: what the controller says through others is signed with its secret half.
+  answerKey @4 :Data;
+  # 32 bytes that this worker alone is told: what it says through others has tags made with them.
 }
 
 struct Refusal {

@@ -333,6 +333,8 @@ struct WorkerStatus {
   # It is lost, and nobody has seen its process end.
   byRing @13 :Bool;
   # Commands reach it through memory that it shares with the controller; else by socket.
+  byRelay @14 :Bool;
+  # By socket, but from another worker.
 
   enum State {
     missing @0;

@@ -169,6 +169,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.backend = ToString(reader.getBackend());
   worker.connection = ToString(reader.getConnection());
   worker.by_ring = reader.getByRing();
+  worker.by_relay = reader.getByRelay();
   worker.activity = control::ReadActivity(reader.getActivity());
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());

@@ -27,6 +27,7 @@ struct WorkerStatus {
   std::string metrics_endpoint;  // where it serves metrics and health; empty: nowhere
   std::string backend;           // "shm", "tcp", "shm+mpi"; empty before it is ready
   bool by_ring = false;          // commands reach it through memory shared with the controller
+  bool by_relay = false;         // ... or from another worker
   std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};

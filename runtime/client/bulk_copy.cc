@@ -1,16 +1,13 @@
 #include "runtime/client/bulk_copy.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <list>
 #include <utility>
 
 #include "runtime/base/bulk_memory.h"
 #include "runtime/base/deadline.h"
-#include "runtime/control/local_address.h"
+#include "runtime/client/bulk_route.h"
+#include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/control/tcp_attempt.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
@@ -102,6 +99,9 @@ StatusOr<BulkCopier::Found> BulkCopier::Find(const DRef& ref, Use use) {
   // been lost before it could, others would have the memory now; then it does not answer again.
   // Only the next copy has to ask, where this one has its bytes.
   if (answer_.is_newly_mapped && bytes == nullptr) return Find(ref, use);
+  if (answer_.segment != nullptr && bytes == nullptr) {
+    prefault_.Now(answer_.segment, answer_.location.memory, answer_.location.size_bytes());
+  }
   if (!answer_.is_newly_mapped) {
     locations_[id.index] = answer_.location;
     unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
@@ -145,8 +145,10 @@ Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Answer* answe
   LOCKSTEP_ASSIGN_OR_RETURN(location.shape,
                             control::ReadShape(reader.getShape(), SizeOf(location.dtype)));
   location.ticket = reader.getTicket();
-  location.memory =
+  Mapped mapped =
       Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
+  location.memory = mapped.memory;
+  answer->segment = std::move(mapped.segment);
   if (!reader.hasBytes()) return OkStatus();
   const capnp::Data::Reader bytes = reader.getBytes();
   if (bytes.size() != location.size_bytes()) {
@@ -157,16 +159,49 @@ Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Answer* answe
   return OkStatus();
 }
 
+StatusOr<BorrowedTensor> BulkCopier::ReadLent(const control::Frame& answer) {
+  BorrowedTensor lent;
+  lent.lender = core_.IdentifyWorkerZero();
+  NoticeReplacement(lent.lender);
+  const size_t segments_before = segments_.size();
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
+      answer, [&](wire::TensorLocation::Reader reader) -> Status {
+        if (reader.hasRefusal()) return control::ReadError(reader.getRefusal()).ToStatus();
+        LOCKSTEP_ASSIGN_OR_RETURN(lent.dtype, control::FromWire(reader.getDtype()));
+        LOCKSTEP_ASSIGN_OR_RETURN(lent.shape,
+                                  control::ReadShape(reader.getShape(), SizeOf(lent.dtype)));
+        const size_t size_bytes =
+            static_cast<size_t>(lent.shape.NumElements()) * SizeOf(lent.dtype);
+        Mapped mapped = Map(control::ToString(reader.getSegment()), reader.getOffset(), size_bytes);
+        lent.memory = mapped.memory;
+        lent.segment = std::move(mapped.segment);
+        return OkStatus();
+      }));
+  if (lent.memory == nullptr) return lent;
+  // As in Find(): had the session been lost before the memory was mapped, others would have it now.
+  if (segments_.size() > segments_before) {
+    const StatusOr<control::Frame> still_there = core_.Ask(0, [](wire::Command::Builder command) {
+      command.setOnlyRank(0);
+      command.setSync();
+    });
+    LOCKSTEP_RETURN_IF_ERROR(still_there.status());
+  }
+  prefault_.InBackground(lent.segment, lent.memory,
+                         static_cast<size_t>(lent.shape.NumElements()) * SizeOf(lent.dtype));
+  return lent;
+}
+
 bool BulkCopier::NoticeReplacement(const SessionCore::WorkerZero& now) {
   if (std::exchange(worker_zero_, now) == now) return false;
   locations_.clear();
   segments_.clear();
+  prefault_.Stop();
   bulk_channel_.reset();
   return true;
 }
 
-std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t size_bytes) {
-  if (!map_memory_ || segment.empty()) return nullptr;
+BulkCopier::Mapped BulkCopier::Map(const std::string& segment, uint64_t offset, size_t size_bytes) {
+  if (!map_memory_ || segment.empty()) return {};
   auto found = segments_.find(segment);
   if (found == segments_.end()) {
     // Not found: worker-0 is on another host. Another user's: it could not see that we map it, and
@@ -175,12 +210,12 @@ std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t s
     const bool usable = opened.ok() && (*opened)->IsOurs();
     found = segments_.emplace(segment, usable ? std::move(*opened) : nullptr).first;
   }
-  const SharedSegment* mapped = found->second.get();
+  const auto& mapped = found->second;
   if (mapped == nullptr || offset > mapped->capacity_bytes() ||
       size_bytes > mapped->capacity_bytes() - offset) {
-    return nullptr;
+    return {};
   }
-  return mapped->data() + offset;
+  return {mapped->data() + offset, mapped};
 }
 
 StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
@@ -223,63 +258,6 @@ Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer tra
     LOCKSTEP_RETURN_IF_ERROR(over.status());
     LOCKSTEP_ASSIGN_OR_RETURN(const Found found, Find(ref, Use::kWrite));
     location = found.location;
-  }
-}
-
-namespace {
-
-// An earlier route may answer so much later, and is taken nevertheless.
-constexpr std::chrono::milliseconds kHeadStart{100};
-
-}  // namespace
-
-std::vector<std::string> BulkRoutes(const std::string& worker_endpoint,
-                                    const std::string& controller_endpoint) {
-  std::vector<std::string> routes = {worker_endpoint};
-  const std::string host = control::HostOf(controller_endpoint);
-  const std::string own = control::HostOf(worker_endpoint);
-  if (!host.empty() && !own.empty() && host != own) {
-    routes.push_back(control::WithHost(worker_endpoint, host));
-  }
-  return routes;
-}
-
-std::string ChooseBulkRoute(const std::vector<std::string>& routes,
-                            std::chrono::milliseconds patience) {
-  if (routes.size() < 2) return routes.front();
-  std::list<control::TcpAttempt> attempts;
-  for (const std::string& route : routes) attempts.emplace_back(route, patience);
-  const auto answers = [](const control::TcpAttempt& attempt) {
-    return attempt.obstacle().has_value() && attempt.obstacle()->empty();
-  };
-  // Begins when a process answers; until then there is always something sooner to wait for.
-  Deadline head_start = Deadline::After(std::chrono::hours(1));
-  while (true) {
-    const auto undecided = std::find_if(attempts.begin(), attempts.end(), [&](const auto& attempt) {
-      return !attempt.obstacle().has_value() || answers(attempt);
-    });
-    if (undecided == attempts.end()) return routes.front();
-    if (answers(*undecided)) return undecided->endpoint();
-    const auto found = std::find_if(attempts.begin(), attempts.end(), answers);
-    if (found != attempts.end()) {
-      if (head_start.Expired()) return found->endpoint();
-      head_start = head_start.Earlier(Deadline::After(kHeadStart));
-    }
-
-    std::vector<pollfd> waits;
-    std::vector<control::TcpAttempt*> waiting;
-    Deadline until = head_start;
-    for (control::TcpAttempt& attempt : attempts) {
-      if (attempt.obstacle().has_value()) continue;
-      waits.push_back(attempt.Wait());
-      waiting.push_back(&attempt);
-      until = until.Earlier(attempt.deadline());
-    }
-    poll(waits.data(), waits.size(), until.RemainingMillis());
-    for (size_t i = 0; i < waiting.size(); ++i) {
-      const bool has_event = waits[i].revents != 0;
-      if (has_event || waiting[i]->deadline().Expired()) waiting[i]->Look(has_event);
-    }
   }
 }
 

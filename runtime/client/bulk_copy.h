@@ -1,4 +1,4 @@
-// Copies between the client's memory and worker-0's registers, and the endpoint that leads there.
+// Copies between the client's memory and worker-0's registers.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 #include "runtime/base/status.h"
 #include "runtime/client/bulk_transfer.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/prefault.h"
 #include "runtime/client/session_core.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/key.h"
@@ -28,6 +29,15 @@
 #include "schemas/control.capnp.h"
 
 namespace lockstep::client {
+
+// A tensor of worker-0 that it has lent to the client.
+struct BorrowedTensor {
+  DType dtype = DType::kUInt8;
+  Shape shape;
+  std::byte* memory = nullptr;  // null: nothing was lent, or it cannot be mapped
+  std::shared_ptr<const SharedSegment> segment;
+  SessionCore::WorkerZero lender;
+};
 
 // Where this process can map worker-0's arena, a copy is one memory copy into or out of the
 // register itself; and as long as no command was issued since the last answer, it needs no message
@@ -39,7 +49,7 @@ class BulkCopier {
  public:
   // Does so only if `map_memory`.
   // `key` is shown at worker-0's socket if it asks for one (see wire::SessionRecord).
-  // `controller_endpoint`: where the controller was found (see BulkRoutes).
+  // `controller_endpoint`: where the controller was found (see bulk_route.h).
   BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context,
              const control::KeyPair& key, bool map_memory, std::string controller_endpoint)
       : core_(core),
@@ -52,6 +62,16 @@ class BulkCopier {
   Status Write(const DRef& to, ConstBuffer from);
   Status Read(Buffer to, const DRef& from);
   StatusOr<HostTensor> Read(const DRef& from);
+
+  bool maps_memory() const { return map_memory_; }
+  // Runs `ask`, which has worker-0 lend memory, and returns what it has answered. The errors of
+  // `ask`, and the reason that worker-0 gives for lending none.
+  template <typename Ask>
+  StatusOr<BorrowedTensor> Borrow(Ask ask) {
+    std::lock_guard lock(mutex_);
+    LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame answer, ask());
+    return ReadLent(answer);
+  }
 
   // Runs `store`, which gives the register another value: no copy is under way meanwhile, and none
   // takes the register to be where it was.
@@ -80,10 +100,15 @@ class BulkCopier {
 
     size_t size_bytes() const { return static_cast<size_t>(shape.NumElements()) * SizeOf(dtype); }
   };
+  struct Mapped {
+    std::byte* memory = nullptr;
+    std::shared_ptr<SharedSegment> segment;
+  };
   struct Answer {
     Location location;
-    std::optional<std::string> bytes = {};  // all of the tensor's, if it has brought them
-    bool is_newly_mapped = false;           // the memory
+    std::shared_ptr<SharedSegment> segment = {};  // that its memory lies in
+    std::optional<std::string> bytes = {};        // all of the tensor's, if it has brought them
+    bool is_newly_mapped = false;                 // the memory
   };
   // Where a register is, and since when that is known. Until the next is found.
   struct Found {
@@ -102,7 +127,8 @@ class BulkCopier {
   Status ReadAnswer(wire::TensorLocation::Reader reader, Answer* answer);
   // Copies what was found; `to` is as large.
   Status Fill(void* to, const DRef& from, const Found& found);
-  std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
+  StatusOr<BorrowedTensor> ReadLent(const control::Frame& answer);
+  Mapped Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
   // Over the bulk socket; over another connection to it when nothing is answered on this one.
   Status BySocket(const DRef& ref, Location location, BulkTransfer transfer);
@@ -119,25 +145,13 @@ class BulkCopier {
   // By register index: a name used again replaces the old entry.
   std::unordered_map<uint32_t, Location> locations_;
   Answer answer_;  // the last
-  std::map<std::string, std::unique_ptr<SharedSegment>> segments_;
+  // Shared with the tensors that lie in them. Null: it cannot be mapped.
+  std::map<std::string, std::shared_ptr<SharedSegment>> segments_;
+  Prefault prefault_;
   // Registers with a copy by socket that broke off: they need other tickets.
   std::unordered_set<uint64_t> unfinished_;
   std::shared_ptr<control::ZmqContext> bulk_context_;
   std::unique_ptr<control::ClientChannel> bulk_channel_;
 };
-
-// Where worker-0 may be found: where it says, and, should that be an address of a network that this
-// client is not in (a container's, a pod's), at its port of the host by which the client has found
-// the controller, since a host that publishes one publishes the other. Endpoints without a host,
-// and hosts that are the same, leave one route.
-std::vector<std::string> BulkRoutes(const std::string& worker_endpoint,
-                                    const std::string& controller_endpoint);
-
-// The first of `routes` where a process listens: of those that answer at about the same time, the
-// earlier in the list. They are tried at once, and each for `patience`; when none answers it is the
-// first, for a connection goes on trying. A single route is not tried at all. Which process
-// listens there is for the keys to tell.
-std::string ChooseBulkRoute(const std::vector<std::string>& routes,
-                            std::chrono::milliseconds patience);
 
 }  // namespace lockstep::client

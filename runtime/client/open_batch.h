@@ -29,7 +29,7 @@ class OpenBatch {
   uint64_t next_command() const { return next_command_; }
   size_t size_bytes() const { return writer_.size_bytes(); }
   bool IsEmpty() const { return writer_.empty(); }
-  // When the first command that is here was appended, if SendIfDue() let it wait.
+  // When the first command that is here was appended, if SendIfDue() or LetWait() let it wait.
   Deadline::Clock::time_point waits_since() const { return first_issued_; }
 
   // Appends the command that `fill` writes (it may be called twice), for which there is room in the
@@ -50,6 +50,10 @@ class OpenBatch {
   // Sends what is there, and the kill list. Never waits: what was appended had room.
   Status Send(RequestId request = {}, Rank answer_from = -1,
               std::chrono::milliseconds timeout = {});
+  // What was appended last stays here until something else is sent.
+  void LetWait(Deadline::Clock::time_point now) {
+    if (writer_.commands() == 1) first_issued_ = now;
+  }
   // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
   // commands stay here, for a thread that sends them a moment later.
   Status SendIfDue(bool* waits);

@@ -8,6 +8,7 @@
 #include "runtime/client/bulk_copy.h"
 #include "runtime/client/cluster_tracer.h"
 #include "runtime/client/compiled_fragments.h"
+#include "runtime/client/host_tensors.h"
 #include "runtime/client/layout_commands.h"
 #include "runtime/client/open_question.h"
 #include "runtime/client/session_commands.h"
@@ -44,6 +45,7 @@ struct Session::Parts {
   std::shared_ptr<client::SessionCore> core;
   std::unique_ptr<client::BulkCopier> bulk;
   std::unique_ptr<client::WholeTensors> tensors;
+  std::unique_ptr<client::HostTensors> host_tensors;
 
   // How the session was reached, for the connection that a trace needs.
   ControllerAddress controller;
@@ -100,6 +102,8 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,
                                                      options.map_memory, options.endpoint);
   parts->tensors = std::make_unique<client::WholeTensors>(*parts->core, *parts->bulk);
+  parts->host_tensors =
+      std::make_unique<client::HostTensors>(*parts->core, *parts->bulk, *parts->tensors);
   return Session(std::move(parts));
 }
 
@@ -191,6 +195,21 @@ StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
   return parts_->bulk->Read(from);
 }
 
+StatusOr<SharedTensor> Session::MakeHostTensor(const Shape& shape, DType dtype) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->Make(shape, dtype);
+}
+
+StatusOr<DRef> Session::MoveToWorker0(SharedTensor&& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->MoveToWorker0(std::move(from));
+}
+
+StatusOr<SharedTensor> Session::MoveFromWorker0(DRef from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->MoveFromWorker0(std::move(from));
+}
+
 // --- Collectives -------------------------------------------------------------------------------
 
 StatusOr<DRef> Session::AllReduce(const DRef& source, Reduction op,
@@ -210,12 +229,22 @@ StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root, const Collectiv
 StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Broadcast(source, 0, options);
 }
+StatusOr<DRef> Session::BroadcastFromWorker0(SharedTensor&& source,
+                                             const CollectiveOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->DealOut(OperationKind::kBroadcast, std::move(source), options);
+}
 StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
   return Parts::Issue(parts_, {.kind = OperationKind::kScatter, .source = source, .root = root},
                       options);
 }
 StatusOr<DRef> Session::ScatterFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Scatter(source, 0, options);
+}
+StatusOr<DRef> Session::ScatterFromWorker0(SharedTensor&& source,
+                                           const CollectiveOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->DealOut(OperationKind::kScatter, std::move(source), options);
 }
 StatusOr<DRef> Session::Gather(const DRef& source, Rank root, const CollectiveOptions& options) {
   return Parts::Issue(parts_, {.kind = OperationKind::kGather, .source = source, .root = root},
@@ -274,6 +303,11 @@ StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
 StatusOr<DRef> Session::Place(const HostTensor& tensor, const plan::Layout& layout) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->tensors->Place(tensor, layout, client::MovedFor::kProgram);
+}
+
+StatusOr<DRef> Session::Place(SharedTensor&& tensor, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->host_tensors->Place(std::move(tensor), layout);
 }
 
 StatusOr<DRef> Session::Place(const HostTensor& tensor, fragment::Split split) {

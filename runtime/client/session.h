@@ -2,8 +2,8 @@
 //
 // A session drives all workers of a cluster as one machine. Its calls are commands that every
 // worker executes, in the order in which they were issued; they return at once with a DRef that
-// names the register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait;
-// SyncAllAsync and FetchAsync ask, and return a Future.
+// names the register their result will be in. Only Sync, DebugGet, DebugSet, the copies and
+// MakeHostTensor wait; SyncAllAsync and FetchAsync ask, and return a Future.
 //
 // Vocabulary: a *worker* has a *rank*; worker-0 sits beside the controller and exchanges data with
 // the client; everything else travels between workers by *collectives*. A *register* exists on
@@ -44,6 +44,7 @@
 #include "runtime/client/fragment_execution.h"
 #include "runtime/client/fragment_traffic.h"
 #include "runtime/client/future.h"
+#include "runtime/client/shared_tensor.h"
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
@@ -173,6 +174,19 @@ class Session {
   Status CopyFromWorker0(Buffer to, const DRef& from);
   StatusOr<HostTensor> CopyFromWorker0(const DRef& from);
 
+  // A host tensor to be filled, uninitialised. Where this process can map worker-0's memory it is
+  // made there, so that worker-0 takes the elements over where they lie: handing it over costs a
+  // command, whatever its size. Elsewhere it is in this process's memory, and copied. Waits for the
+  // commands before it, to ask worker-0 for the memory. kResourceExhausted: worker-0 has none left
+  // for it, or the session none (max_session_bytes); the session goes on.
+  StatusOr<SharedTensor> MakeHostTensor(const Shape& shape, DType dtype);
+  // Hands it over: the register exists on worker-0 only. `from` is null then, unless this is
+  // kInvalidArgument (it was so before). One whose worker-0 was lost since is copied.
+  StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
+  // The other way round: worker-0's tensor, to be read where it lies, or a copy of it if it cannot.
+  // Waits for the commands before it. Other DRefs of the register name the same elements.
+  StatusOr<SharedTensor> MoveFromWorker0(DRef from);
+
   // --- Collectives -----------------------------------------------------------------------------
   // Dimension 0 is the one that is dealt out and joined. Rows are dealt out as evenly as possible
   // (EvenPart in runtime/base/shape.h). `root` is a rank of the group or team, or of the world.
@@ -182,8 +196,13 @@ class Session {
                         const CollectiveOptions& options = {});
   StatusOr<DRef> Broadcast(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options = {});
+  // Hands `source` over, as MoveToWorker0() does: worker-0 keeps the elements where they are, the
+  // others copy them from there. Not taken if the options are refused (kInvalidArgument).
+  StatusOr<DRef> BroadcastFromWorker0(SharedTensor&& source, const CollectiveOptions& options = {});
   StatusOr<DRef> Scatter(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> ScatterFromWorker0(const DRef& source, const CollectiveOptions& options = {});
+  // The same of a host tensor: each rank copies its part from where it lies.
+  StatusOr<DRef> ScatterFromWorker0(SharedTensor&& source, const CollectiveOptions& options = {});
   StatusOr<DRef> Gather(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> GatherToWorker0(const DRef& source, const CollectiveOptions& options = {});
   StatusOr<DRef> AllGather(const DRef& source, const CollectiveOptions& options = {});
@@ -216,6 +235,8 @@ class Session {
   // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
   // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
   StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout);
+  // Hands it over, as MoveToWorker0() does.
+  StatusOr<DRef> Place(SharedTensor&& tensor, const plan::Layout& layout);
   // The same for the usual layouts over all workers: Split::kRows and kColumns deal dimension 0 or
   // 1 out as evenly as can be, kNone gives each worker all of it. As Execute() wants its inputs:
   // what is placed so is not moved there again. kInvalidArgument: kAsPlaced; the tensor lacks the

@@ -250,13 +250,18 @@ StatusOr<DRef> IssueEmpty(SessionCore& core, const Shape& shape, DType dtype,
   });
 }
 
-StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
-                               const CollectiveOptions& options) {
-  if (call.takes_source) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(call.source, "the source"));
+Status CheckPlaces(const SessionCore& core, const CollectiveCall& call,
+                   const CollectiveOptions& options) {
   if (!options.destination.IsNull()) {
     LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(options.destination, "the destination"));
   }
-  LOCKSTEP_RETURN_IF_ERROR(CheckMembers(core, call, options));
+  return CheckMembers(core, call, options);
+}
+
+StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
+                               const CollectiveOptions& options) {
+  if (call.takes_source) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(call.source, "the source"));
+  LOCKSTEP_RETURN_IF_ERROR(CheckPlaces(core, call, options));
 
   const bool makes = call.gives_result && options.destination.IsNull();
   const auto write = [&](wire::Command::Builder command, RegisterId destination) {
@@ -269,6 +274,7 @@ StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
     collective.setInGroup(options.in_group);
     collective.setRoot(call.root);
     collective.setPeer(call.peer);
+    collective.setGivesSource(call.gives_source);
     if (!options.team.empty()) {
       auto team = collective.initTeam(static_cast<unsigned>(options.team.size()));
       for (unsigned i = 0; i < team.size(); ++i) team.set(i, options.team[i]);

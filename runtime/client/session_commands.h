@@ -58,11 +58,18 @@ struct CollectiveCall {
   Rank peer = 0;
   bool takes_source = true;
   bool gives_result = true;
+  // Of a broadcast: the root's result may be the tensor in `source` itself, which the caller drops.
+  bool gives_source = false;
 };
 
+// kInvalidArgument for a destination of another session, ranks that there are not, or a root that
+// takes no part.
+Status CheckPlaces(const SessionCore& core, const CollectiveCall& call,
+                   const CollectiveOptions& options);
+
 // Returns the register of the result: the destination of `options`, or a new one. kInvalidArgument
-// for DRefs of other sessions, ranks that there are not, or a root that takes no part; the errors
-// of SessionCore::IssueOperation().
+// for a source of another session, and what CheckPlaces() refuses; the errors of
+// SessionCore::IssueOperation().
 StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
                                const CollectiveOptions& options);
 

@@ -95,7 +95,18 @@ class SessionCore {
     return SendIfDue();
   }
 
-  // The same for a command that gives its result a new name.
+  // The same for a command that only has to come before the next one: it rides along with that, as
+  // the kill list does. So it wakes no other thread, which would take many times as long.
+  template <typename Fill>
+  Status IssueWithNext(Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
+    batch_.LetWait(Deadline::Clock::now());
+    return OkStatus();
+  }
+
+  // The same as Issue() for a command that gives its result a new name.
   template <typename Fill>
   StatusOr<DRef> IssueNaming(Fill&& fill) {
     std::unique_lock lock(mutex_);
@@ -197,13 +208,19 @@ class SessionCore {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
     LOCKSTEP_RETURN_IF_ERROR(MakeRoom(lock, from, question));
-    {
-      // From before it is sent: the answer may come at once.
-      const Link::Looking looking(*link_);
-      LOCKSTEP_RETURN_IF_ERROR(SendQuestion(fill, question));
-      AwaitEnd(lock, question, question.deadline);
-    }
-    return TakeAnswer(lock, question);
+    return AskLocked(lock, fill, question);
+  }
+
+  // The same for a command that gives a register its first value; `*made` is its new name.
+  template <typename Fill>
+  StatusOr<control::Frame> AskNaming(Rank from, DRef* made, Fill&& fill) {
+    Question question;
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
+    LOCKSTEP_RETURN_IF_ERROR(MakeRoom(lock, from, question));
+    *made = names_->Acquire(batch_.next_command());
+    const auto write = [&](wire::Command::Builder command) { fill(command, made->id()); };
+    return AskLocked(lock, write, question);
   }
 
   // The same in steps, for who does something else meanwhile. Pose() sends; `question` stays where
@@ -348,6 +365,17 @@ class SessionCore {
   Status SendQuestion(Fill&& fill, Question& question) {
     LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
     return SendQuestion(question);
+  }
+  // Looks for the answer from before the question is sent, since it may come at once.
+  template <typename Fill>
+  StatusOr<control::Frame> AskLocked(std::unique_lock<std::mutex>& lock, Fill&& fill,
+                                     Question& question) {
+    {
+      const Link::Looking looking(*link_);
+      LOCKSTEP_RETURN_IF_ERROR(SendQuestion(fill, question));
+      AwaitEnd(lock, question, question.deadline);
+    }
+    return TakeAnswer(lock, question);
   }
   // What was appended last is it.
   Status SendQuestion(Question& question);

@@ -41,6 +41,10 @@ class Frame {
 
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // `size_bytes` of it from `offset` on, which are in it.
+  Frame Part(size_t offset, size_t size_bytes) const {
+    return Frame(owner_, data_ + offset, size_bytes);
+  }
 
  private:
   std::shared_ptr<const void> owner_;

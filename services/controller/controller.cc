@@ -11,9 +11,11 @@
 #include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/shm/ring_server_channel.h"
+#include "runtime/control/tree/tree_server_channel.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/controller/channel_rings.h"
+#include "services/controller/channel_tree.h"
 #include "services/controller/dispatcher.h"
 #include "services/controller/reports/metrics.h"
 #include "services/controller/roles.h"
@@ -73,6 +75,17 @@ StatusOr<control::RingServerChannel*> AddRings(const std::string& command_rings,
   return rings;
 }
 
+// Puts a tree before `channel`, if there are as many workers as options say. Null: there is none.
+control::TreeServerChannel* AddTree(const ControllerOptions& options,
+                                    std::unique_ptr<control::ServerChannel>& channel) {
+  if (options.relays_from == 0 || options.workers < options.relays_from) return nullptr;
+  auto with_tree =
+      std::make_unique<control::TreeServerChannel>(std::move(channel), options.relay_fan_out);
+  control::TreeServerChannel* const tree = with_tree.get();
+  channel = std::move(with_tree);
+  return tree;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(
@@ -96,13 +109,14 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const client_rings,
                             AddRings(options.command_rings, Peers::kClients, kMostClientsByRing,
                                      options.session_lease / 4, clients));
+  control::TreeServerChannel* const worker_tree = AddTree(options, workers);
   LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const worker_rings,
                             AddRings(options.command_rings, Peers::kWorkers, options.workers,
                                      kLongestGapOfWorkers, workers));
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<Controller> controller,
       Start(options, {std::move(clients), std::move(workers), std::move(liveness), gates.clients,
-                      client_rings, worker_rings}));
+                      client_rings, worker_rings, worker_tree}));
   if (!options.inproc_client_endpoint.empty()) {
     control::PublishDoor(context.get(), options.inproc_client_endpoint, controller->door_);
   }
@@ -151,6 +165,8 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       door_(std::make_shared<control::DirectDoor>(clients_.get())),
       client_rings_(std::make_unique<ChannelRings>(client_channel_rings_, clients_.get())),
       worker_rings_(std::make_unique<ChannelRings>(worker_channel_rings_)),
+      worker_channel_tree_(channels.worker_tree),
+      worker_tree_(std::make_unique<ChannelTree>(worker_channel_tree_)),
       metrics_(std::make_unique<Metrics>(options, clock_)),
       liveness_(std::make_unique<LivenessMonitor>(
           std::move(channels.liveness), options.workers,
@@ -187,6 +203,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                        *reach_back_,
                        *client_rings_,
                        *worker_rings_,
+                       *worker_tree_,
                        *metrics_,
                        std::move(channels.client_gate),
                        {liveness_endpoint_, incarnation_, client_endpoint_, worker_endpoint_}},
@@ -277,7 +294,7 @@ bool Controller::ReceiveSome() {
     if (!status.ok()) LogDropped("a client's message was refused: ", status, *clients_);
     Flush();
   }
-  received += HandleBrokenRings();
+  received += HandleBrokenRings() + HandleBrokenPlaces();
   return received > 0;
 }
 
@@ -298,6 +315,17 @@ int Controller::HandleBrokenRings() {
       if (!line.empty()) log::Warn(line);
       ++handled;
     }
+  }
+  return handled;
+}
+
+int Controller::HandleBrokenPlaces() {
+  if (worker_channel_tree_ == nullptr) return 0;
+  int handled = 0;
+  for (const auto& broken : worker_channel_tree_->TakeBroken()) {
+    dispatcher_->HandleBrokenPlace(broken.peer, broken.why);
+    Flush();
+    ++handled;
   }
   return handled;
 }

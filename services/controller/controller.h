@@ -26,6 +26,7 @@ struct DirectDoor;
 class DirectServerChannel;
 class Gate;
 class RingServerChannel;
+class TreeServerChannel;
 class ZmqContext;
 }  // namespace lockstep::control
 namespace lockstep::metrics {
@@ -35,6 +36,7 @@ class MetricsServer;
 namespace lockstep::controller {
 
 class CommandRings;
+class CommandTree;
 class Dispatcher;
 class LivenessMonitor;
 class Metrics;
@@ -60,6 +62,8 @@ class Controller {
     // `clients` and `workers`, if they have rings; null: they have none.
     control::RingServerChannel* client_rings = nullptr;
     control::RingServerChannel* worker_rings = nullptr;
+    // What `workers` has of a tree; null: all are reached directly.
+    control::TreeServerChannel* worker_tree = nullptr;
   };
   static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
                                                      Channels channels);
@@ -87,6 +91,8 @@ class Controller {
   bool ReceiveSome();
   // Those whose rings hold what cannot be. How many there were.
   int HandleBrokenRings();
+  // Those that say in the tree what cannot be, likewise.
+  int HandleBrokenPlaces();
   // Of the message that `channel` has given last.
   void LogDropped(const std::string& what, const Status& why,
                   const control::ServerChannel& channel);
@@ -115,6 +121,8 @@ class Controller {
   const std::shared_ptr<control::DirectDoor> door_;
   const std::unique_ptr<CommandRings> client_rings_;
   const std::unique_ptr<CommandRings> worker_rings_;
+  control::TreeServerChannel* const worker_channel_tree_;
+  const std::unique_ptr<CommandTree> worker_tree_;
   DroppedMessages dropped_{clock_};
 
   // What other threads tell the loop.

@@ -45,6 +45,9 @@ class Dispatcher {
   void HandleBrokenRing(const control::PeerName& worker, const Status& why) {
     parts_.world.HandleBrokenRing(worker, why);
   }
+  void HandleBrokenPlace(const control::PeerName& worker, const Status& why) {
+    parts_.world.HandleBrokenPlace(worker, why);
+  }
   void HandleLosses() { parts_.world.NoticeLosses(); }
   void HandleReachResults() { parts_.admission.HandleReachResults(); }
 

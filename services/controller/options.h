@@ -63,6 +63,11 @@ struct ControllerOptions {
   // "auto": commands reach workers of this host through shared memory, if there is such memory, and
   // others by socket; "on": it is an error that there is none; "off": all by socket.
   std::string command_rings = "auto";
+  // With so many workers or more, commands reach those of other hosts through workers that pass
+  // them on; 0: never.
+  int relays_from = 0;
+  // To how many others the controller, and each worker, then sends them.
+  int relay_fan_out = 32;
   // After a message, threads look again at once for this long before they sleep.
   std::chrono::microseconds poll_before_sleep{200};
 };

@@ -30,14 +30,14 @@ Parts::Parts(const Surroundings& outside)
       waiters(tools, messenger),
       world(tools, outbox, outside.liveness, membership, order, outside.address,
             {sessions, gatherer, messenger, failures, ender, leases, takeover, opener}, waiters,
-            outside.worker_rings),
+            outside.worker_rings, outside.worker_tree),
       admission(tools, outbox, outside.liveness, membership, outside.reachability, world),
       inquiries([this](const Inquiry& inquiry) {
         if (inquiry.about_registers) return registers.Send(inquiry);
         status.Send(inquiry.client, inquiry.request, inquiry.reports);
       }),
       status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics,
-             command_watch, outside.client_rings, outside.worker_rings),
+             command_watch, outside.client_rings, outside.worker_rings, outside.worker_tree),
       registers(tools, outbox, outside.liveness, sessions, inquiries, unread),
       traces(tools, tracing, outbox, outside.liveness, unread) {}
 

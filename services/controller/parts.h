@@ -13,6 +13,7 @@
 #include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/command_rings.h"
+#include "services/controller/common/command_tree.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
 #include "services/controller/common/outbox.h"
@@ -53,6 +54,7 @@ struct Surroundings {
   Reachability& reachability;
   CommandRings& client_rings;
   CommandRings& worker_rings;
+  CommandTree& worker_tree;
   Metrics& metrics;
   std::shared_ptr<control::Gate> client_gate;  // null: no client is asked for a key
   ControllerAddress address;

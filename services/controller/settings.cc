@@ -80,6 +80,11 @@ config::Settings ControllerSettings(ControllerOptions& options) {
           "that they share with the controller, "
           "where they run on its host as the same user; all others by socket. With on, it is an "
           "error if the kernel has no such memory (Linux 5.1)."),
+      Integer("relays_from", options.relays_from, 0, kMaxWorkers,
+              "With so many workers or more, those that share no memory with the controller get "
+              "commands through others that pass them on, and answer likewise; 0: never."),
+      Integer("relay_fan_out", options.relay_fan_out, 2, 256,
+              "To how many workers the controller, and each worker, then passes commands on."),
       Duration(
           "poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
           "After a message, threads look again at once for this long before they sleep: more is "

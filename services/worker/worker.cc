@@ -129,14 +129,45 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
 
 Status Worker::ConnectToController() {
   LOCKSTEP_ASSIGN_OR_RETURN(auto sockets, ConnectTo(options_.controller_endpoint));
-  controller_ = std::make_unique<control::RingClientChannel>(
-      std::move(sockets), control::RingClientChannel::AtEnd::kStop);
+  controller_.reset();
+  rings_ = std::make_unique<control::RingClientChannel>(std::move(sockets),
+                                                        control::RingClientChannel::AtEnd::kStop);
+  controller_ = std::make_unique<control::TreeClientChannel>(*rings_, ConnectionsInTree(),
+                                                             options_.poll_before_sleep);
   return OkStatus();
+}
+
+control::TreeConnections Worker::ConnectionsInTree() {
+  const auto listen =
+      [this](const std::shared_ptr<control::Gate>& gate) -> StatusOr<control::RelayListener> {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, RelayEndpoint(options_));
+    control::RelayListener listener;
+    LOCKSTEP_ASSIGN_OR_RETURN(listener.channel,
+                              control::ZmqListen(context_, endpoint, {.gate = gate}));
+    LOCKSTEP_ASSIGN_OR_RETURN(listener.endpoint,
+                              AdvertisedAs(listener.channel->endpoint(), options_));
+    return listener;
+  };
+  const auto connect = [this](const std::string& endpoint, control::CredentialSource credentials)
+      -> StatusOr<std::unique_ptr<control::ClientChannel>> {
+    // As RelayEndpoint() has it: what another worker says is no way to sockets of this host.
+    if (!endpoint.starts_with("tcp://") || credentials == nullptr) {
+      return InvalidArgument("a worker that passes commands on listens at \"", endpoint, "\"");
+    }
+    control::ZmqOptions options;
+    options.credentials = std::move(credentials);
+    return control::ZmqConnect(context_, endpoint, options);
+  };
+  return {listen, connect};
+}
+
+void Worker::TakePlace() {
+  if (membership_.tree.world != 0) controller_->Begin(membership_.tree);
 }
 
 void Worker::TakeRing() {
   if (membership_.ring.nonce.empty()) return;
-  const Status attached = controller_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
+  const Status attached = rings_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
   if (attached.ok()) {
     log::Info("commands come through memory that is shared with the controller");
   } else {
@@ -275,6 +306,7 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   executor.AdoptWelcome(membership_, *controller_);
   world_.Close();
   TakeRing();
+  TakePlace();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   execution_.BeginConnecting(membership_.rank, membership_.epoch);
@@ -313,7 +345,7 @@ Status Worker::Serve(Executor& executor) {
       if (!go_on) return OkStatus();
       LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     }
-    LOCKSTEP_RETURN_IF_ERROR(controller_->failure());
+    LOCKSTEP_RETURN_IF_ERROR(rings_->failure());
     executor.LookAtGpu();
     LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();
@@ -372,7 +404,7 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   if (sequence != last_sequence_ + 1) {
     // A controller that has ended took along what was to come by ring. All that follows is lost,
     // too; this worker waits for another controller, as those do that have got less.
-    if (controller_->detached()) return true;
+    if (rings_->detached()) return true;
     return Internal("batch ", sequence, " came after batch ", last_sequence_,
                     "; some were lost on the way");
   }

@@ -16,6 +16,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/shm/ring_client_channel.h"
+#include "runtime/control/tree/tree_client_channel.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function.h"
@@ -75,8 +76,11 @@ class Worker {
 
   // ... for commands.
   Status ConnectToController();
-  // Takes the ring that the welcome offers, if it can be had.
+  // Takes the ring that the welcome offers, if it can be had, or the place in a tree of relays.
   void TakeRing();
+  void TakePlace();
+  // How it is connected with other workers there.
+  control::TreeConnections ConnectionsInTree();
 
   Status ServeMetrics();
   // OK while no session is open.
@@ -104,7 +108,9 @@ class Worker {
   const std::shared_ptr<control::ZmqContext> context_;
   const std::shared_ptr<tensor::Arena> arena_;
   OutputForwarder* forwarder_ = nullptr;
-  std::unique_ptr<control::RingClientChannel> controller_;  // the executing thread's
+  // The executing thread's: what it talks to the controller by, and what that stands before.
+  std::unique_ptr<control::RingClientChannel> rings_;
+  std::unique_ptr<control::TreeClientChannel> controller_;
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;
   const std::shared_ptr<control::ActivityPage> activity_;

@@ -86,6 +86,7 @@ std::string Plan::Describe() const {
   if (hosts > 0) text << " on " << hosts << " hosts";
   text << ", " << sessions << " sessions, " << steps << " steps, ";
   if (rings) text << "commands by ring, ";
+  if (relays) text << "commands through relays, ";
   if (copies) text << "copies, ";
   if (wires == WireQuality::kLossy) text << "1 in " << one_in << " packets lost, ";
   if (wires == WireQuality::kLowBandwidth) text << mbit << " Mbit/s, ";
@@ -113,6 +114,7 @@ Plan PlanOf(uint64_t seed) {
   plan.steps = static_cast<int>(Between(random, 1, 40));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   plan.rings = seed % 2 == 1;
+  plan.relays = seed % 4 == 0;
   return plan;
 }
 

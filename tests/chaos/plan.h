@@ -44,6 +44,7 @@ struct Plan {
   int sessions = 0;
   bool processes = false;  // workers are processes, else threads
   bool rings = false;      // commands go by ring to those that share memory with the controller
+  bool relays = false;     // ... through other workers to all but two
   Fault fault = Fault::kNone;
   int victim = 0;                        // the rank that the fault happens on
   int steps = 0;                         // that every client takes before the fault, at most

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/session.h"
 #include "tests/chaos/client.h"
 #include "tests/chaos/clients.h"
 #include "tests/chaos/cluster_on_hosts.h"
@@ -26,6 +29,7 @@ using testing::Cluster;
 using testing::ClusterKind;
 
 constexpr auto kHeartbeat = 100ms;
+constexpr int kRelayFanOut = 2;
 
 // The services' processes that run, and are not frozen.
 std::vector<pid_t> RunningPids(const Cluster& cluster, const Plan& plan) {
@@ -62,6 +66,25 @@ Status Strike(Cluster& cluster, const Plan& plan) {
   return OkStatus();
 }
 
+// All links between workers stand: what they take is not left behind by anything.
+Status AwaitRelays(const ControllerAddress& address, const Plan& plan) {
+  if (!plan.relays || plan.workers <= kRelayFanOut) return OkStatus();
+  SessionOptions options;
+  options.endpoint = address.endpoint;
+  options.key = address.key;
+  options.controller_key = address.controller_key;
+  LOCKSTEP_ASSIGN_OR_RETURN(Session session, Session::Connect(options));
+  const Deadline deadline = Deadline::After(kPatience);
+  while (!deadline.Expired()) {
+    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, GetClusterStatus(address, kPatience));
+    const auto below = std::count_if(status.workers.begin(), status.workers.end(),
+                                     [](const WorkerStatus& worker) { return worker.by_relay; });
+    if (below == plan.workers - kRelayFanOut) return session.Close();
+  }
+  return Violation("some workers get no commands from relays");
+}
+
 // Only the victim may have ended otherwise than well.
 Status CheckStop(const Status& stopped, const Plan& plan) {
   if (!LosesForGood(plan.fault)) return stopped;
@@ -80,11 +103,14 @@ Status RunCluster(const Plan& plan) {
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   options.controller.command_rings = plan.rings ? "on" : "off";
+  options.controller.relays_from = plan.relays ? 1 : 0;
+  options.controller.relay_fan_out = kRelayFanOut;
   options.worker.arena_bytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<Cluster> cluster,
       Cluster::Start(plan.processes ? ClusterKind::kTcpProcesses : ClusterKind::kTcpThreads,
                      options));
+  LOCKSTEP_RETURN_IF_ERROR(AwaitRelays(cluster->address(), plan));
   std::vector<pid_t> pids = cluster->worker_pids();
   if (plan.processes) pids.push_back(cluster->controller_pid());
   const std::map<pid_t, size_t> descriptors = DescriptorsOf(RunningPids(*cluster, plan));

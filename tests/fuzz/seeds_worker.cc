@@ -204,6 +204,17 @@ void AddBatchSeeds(SeedFolder& folder) {
     locate.setRenew(true);
     locate.setBytes(wire::BytesWish::ALWAYS);
   });
+  for (const bool is_new : {true, false}) {
+    all += AddCommand(folder, is_new ? "lend_new" : "lend", [&](Command command) {
+      auto lend = command.initLend();
+      lend.setRegister(Register(is_new ? 62 : kTensor + 2));
+      lend.setIsNew(is_new);
+      lend.setDtype(wire::DType::FLOAT32);
+      lend.initShape(1).set(0, 3);
+    });
+  }
+  all += AddCommand(folder, "end_loan",
+                    [](Command command) { command.setEndLoan(Register(kTensor + 2)); });
   all += AddCommand(folder, "release", [](Command command) {
     auto registers = command.initRelease().initRegisters(2);
     registers.set(0, Register(kTensor));

@@ -177,6 +177,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096))
       ->needs(scale)
       ->type_name("N,...");
+  app.add_option("--relays", command.settings.relays,
+                 "with --scale: through workers that pass commands on to so many others each")
+      ->check(CLI::Range(2, 256))
+      ->needs(scale)
+      ->type_name("FAN_OUT");
   app.add_option("--picture", command.settings.picture, "with --scale: draw the curves there (SVG)")
       ->needs(scale)
       ->type_name("FILE");

@@ -46,6 +46,7 @@ constexpr Measured kMeasured[] = {
     {"memory, the most", "MB", &ScalePoint::peak_mb},
     {"memory of a session", "kB", &ScalePoint::session_kb},
     {"a loss by silence: until the client knows", "s", &ScalePoint::notice_seconds},
+    {"after a loss: until a session has closed", "ms", &ScalePoint::close_ms},
     {"mending: until the session works", "ms", &ScalePoint::mend_ms},
     {"mending: CPU", "ms", &ScalePoint::mend_cpu_ms},
     {"size of a status", "kB", &ScalePoint::status_kb},
@@ -95,6 +96,7 @@ Status MeasureAll(const Settings& settings, std::vector<ScalePoint>& points) {
     options.workers = workers;
     options.directory = settings.scratch + "/scale-" + std::to_string(workers);
     options.seconds = settings.quick ? 0.2 : 1;
+    options.relay_fan_out = settings.relays;
     std::error_code error;
     if (!std::filesystem::create_directory(options.directory, error)) {
       return Internal("cannot make ", options.directory, ": ", error.message());

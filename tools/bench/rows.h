@@ -29,6 +29,8 @@ Status MeasureAllReduce(const Settings& settings, Report& report);
 Status MeasureHosts(const Settings& settings, Report& report);
 // From the client's memory into worker-0's tensor.
 Status MeasureCopy(const Settings& settings, Report& report);
+// Of the same row: host tensors, which worker-0 takes over, and which are dealt out.
+Status MeasureHostTensors(const Settings& settings, Report& report);
 // The same where they share no memory.
 Status MeasureBulk(const Settings& settings, Report& report);
 // What it takes to find out how tensors come from one layout to another, and to move them.

@@ -21,6 +21,8 @@ struct Settings {
   // the mode has them).
   std::string picture = {};
   std::vector<int> workers = {};
+  // To how many each worker passes commands on; 0: the controller sends them to each.
+  int relays = 0;
 };
 
 // kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started

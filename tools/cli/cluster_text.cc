@@ -159,6 +159,18 @@ void PrintRings(std::ostream& out, const text::Style& style,
       << (is_everybody ? "" : "; to the others by socket") << '\n';
 }
 
+// "commands by relay (ranks 32 to 99)". Nothing where none do.
+void PrintRelays(std::ostream& out, const text::Style& style,
+                 const std::vector<WorkerStatus>& workers) {
+  std::vector<Rank> by_relay;
+  for (const WorkerStatus& worker : workers) {
+    if (worker.by_relay) by_relay.push_back(worker.rank);
+  }
+  if (by_relay.empty()) return;
+  out << style.Paint(text::Tint::kBold, "commands by relay") << " (" << ListRanks(by_relay)
+      << "): from other workers, which the controller sends them to\n";
+}
+
 std::string CounterOf(const WorkerGroup& group, uint64_t WorkerActivity::*counter) {
   const auto [least, most] =
       std::minmax_element(group.workers.begin(), group.workers.end(),
@@ -229,6 +241,7 @@ void PrintWorkers(std::ostream& out, const text::Style& style,
     PrintWorkerGroups(out, style, workers);
     PrintConnections(out, style, workers);
     PrintRings(out, style, workers);
+    PrintRelays(out, style, workers);
     return;
   }
   using Align = text::Table::Align;
@@ -263,6 +276,7 @@ void PrintWorkers(std::ostream& out, const text::Style& style,
   table.Print(out, style);
   PrintConnections(out, style, workers);
   PrintRings(out, style, workers);
+  PrintRelays(out, style, workers);
 }
 
 Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
@@ -276,7 +290,9 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"metrics", worker.metrics_endpoint},
                     {"backend", worker.backend},
                     {"connection", worker.connection},
-                    {"commands_by", worker.by_ring ? "ring" : "socket"},
+                    {"commands_by", worker.by_ring    ? "ring"
+                                    : worker.by_relay ? "relay"
+                                                      : "socket"},
                     {"received", worker.activity.received},
                     {"launched", worker.activity.launched},
                     {"completed", worker.activity.completed},

@@ -1,6 +1,7 @@
 #include "runtime/collective/shm/exchange.h"
 
 #include "runtime/base/bulk_memory.h"
+#include "runtime/collective/groups.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -99,6 +100,7 @@ void Exchange::Survey() {
     const bool send_staged = call.send == BufferLocation::kStaged;
     const bool recv_staged = call.recv == BufferLocation::kStaged;
     staged_ |= send_staged || recv_staged;
+    recv_staged_ |= recv_staged;
     touches_ |= send_staged || recv_staged || call.send == BufferLocation::kArena ||
                 call.recv == BufferLocation::kArena;
     all_reachable_ &= call.recv != BufferLocation::kPrivate;
@@ -124,6 +126,17 @@ void Exchange::StageIn(size_t begin) {
 void Exchange::StageOut(const Window& window) {
   FastCopy(static_cast<std::byte*>(recv_.data) + window.begin * element_bytes_, recv_stage_->data(),
            (window.end - window.begin) * element_bytes_, Stores::kCached);
+}
+
+void Exchange::CollectSlicesOf(const Window& window) {
+  const size_t count = window.end - window.begin;
+  std::byte* const to = static_cast<std::byte*>(recv_.data) + window.begin * element_bytes_;
+  for (int r = 0; r < team_.size(); ++r) {
+    const Slice slice = SliceOf(count, element_bytes_, r, team_.size());
+    const size_t at = slice.begin * element_bytes_;
+    FastCopy(to + at, Destination(r, 0, window) + at, slice.count * element_bytes_,
+             Stores::kCached);
+  }
 }
 
 const std::byte* Exchange::Source(int r, size_t part, size_t offset, const Window& window) const {

@@ -67,6 +67,13 @@ class Exchange {
 
   Status Begin(Deadline deadline);
 
+  // Before Begin(), where each rank computes its slice (SliceOf) of every window for all of them:
+  // it writes that to its own Destination(), and to those of the ranks that do not StagesRecv(). A
+  // rank that does collects the slices from there, so that they are copied to it once.
+  void CollectSlices() { collects_slices_ = true; }
+  // After Begin(): true if `recv` of that rank is written to by way of its arena.
+  bool StagesRecv(int r) const { return team_.SlotOf(r).call.recv == BufferLocation::kStaged; }
+
   // After Begin(): true if ranks touch each other's tensors, and finish together.
   bool touches() const { return touches_; }
   // True if every rank that offered `recv` can be written to.
@@ -98,6 +105,7 @@ class Exchange {
   size_t StageLength() const;
   void StageIn(size_t begin);
   void StageOut(const Window& window);
+  void CollectSlicesOf(const Window& window);
 
   Team& team_;
   Call call_;
@@ -113,6 +121,8 @@ class Exchange {
   std::shared_ptr<tensor::Storage> recv_stage_;
   bool touches_ = false;
   bool staged_ = false;
+  bool recv_staged_ = false;  // some rank's is
+  bool collects_slices_ = false;
   bool all_reachable_ = true;
 };
 
@@ -128,8 +138,16 @@ Status Exchange::ForEachWindow(size_t extent, Work work, Deadline deadline) {
     LOCKSTEP_RETURN_IF_ERROR(team_.BeginTouching());
     work(window);
     LOCKSTEP_RETURN_IF_ERROR(team_.FinishPhase(deadline));
-    if (recv_stage_ != nullptr) StageOut(window);
-    if (window.end == extent) return OkStatus();
+    if (recv_stage_ != nullptr && collects_slices_) {
+      LOCKSTEP_RETURN_IF_ERROR(team_.BeginTouching());
+      CollectSlicesOf(window);
+    } else if (recv_stage_ != nullptr) {
+      StageOut(window);
+    }
+    if (window.end == extent) {
+      // Until then the others' results are read.
+      return collects_slices_ && recv_staged_ ? team_.FinishPhase(deadline) : OkStatus();
+    }
     window = {window.end, window.end + std::min(length, extent - window.end)};
     if (send_stage_ != nullptr) StageIn(window.begin);
     LOCKSTEP_RETURN_IF_ERROR(team_.FinishPhase(deadline));

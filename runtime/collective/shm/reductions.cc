@@ -30,7 +30,7 @@ Reductions::Reductions(Team& team)
       destinations_(static_cast<size_t>(team.size())) {}
 
 void Reductions::CombineWindow(const Exchange& x, const Window& window, DType dtype, ReduceOp op,
-                               int first, int num) {
+                               absl::Span<const int> ranks) {
   const size_t element_bytes = SizeOf(dtype);
   const size_t count = window.end - window.begin;
   const Slice slice = x.touches() ? SliceOf(count, element_bytes, rank(), size()) : Slice{0, count};
@@ -38,9 +38,9 @@ void Reductions::CombineWindow(const Exchange& x, const Window& window, DType dt
   for (int r = 0; r < size(); ++r) {
     sources_[static_cast<size_t>(r)] = x.Source(r, 0, 0, window) + slice.begin * element_bytes;
   }
-  for (int i = 0; i < num; ++i) {
-    destinations_[static_cast<size_t>(i)] =
-        x.Destination(first + i, 0, window) + slice.begin * element_bytes;
+  const auto num = static_cast<int>(ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    destinations_[i] = x.Destination(ranks[i], 0, window) + slice.begin * element_bytes;
   }
   const size_t touched_bytes = count * element_bytes * static_cast<size_t>(size() + num);
   const Stores stores = ChooseStores(
@@ -55,16 +55,16 @@ Status Reductions::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadlin
              Counts(&count, 1), recv);
   x.Compare(send.count);
   if (send.size_bytes() > kFlatBytes) x.OfferRecvAnywhere();
+  x.CollectSlices();
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  receivers_.clear();
+  for (int r = 0; r < size(); ++r) {
+    const bool is_written = x.touches() && !x.StagesRecv(r);
+    if (r == rank() || is_written) receivers_.push_back(r);
+  }
   return x.ForEachWindow(
       send.count,
-      [&](const Window& window) {
-        if (x.touches()) {
-          CombineWindow(x, window, send.dtype, op, 0, size());
-        } else {
-          CombineWindow(x, window, send.dtype, op, rank(), 1);
-        }
-      },
+      [&](const Window& window) { CombineWindow(x, window, send.dtype, op, receivers_); },
       deadline);
 }
 
@@ -84,7 +84,7 @@ Status Reductions::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
       send.count,
       [&](const Window& window) {
         if (!x.touches() && rank() != root) return;
-        CombineWindow(x, window, send.dtype, op, root, 1);
+        CombineWindow(x, window, send.dtype, op, {root});
       },
       deadline);
 }

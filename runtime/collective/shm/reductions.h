@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
@@ -32,14 +33,15 @@ class Reductions {
  private:
   int rank() const { return team_.rank(); }
   int size() const { return team_.size(); }
-  // Combines this rank's share of a window for the `num` ranks from `first` on.
-  void CombineWindow(const Exchange& x, const Window& window, DType dtype, ReduceOp op, int first,
-                     int num);
+  // Combines this rank's share of a window, and writes it to `ranks`.
+  void CombineWindow(const Exchange& x, const Window& window, DType dtype, ReduceOp op,
+                     absl::Span<const int> ranks);
 
   Team& team_;
   // Scratch of one operation, so that none allocates.
   std::vector<const void*> sources_;
   std::vector<void*> destinations_;
+  std::vector<int> receivers_;
 };
 
 }  // namespace lockstep::collective::shm

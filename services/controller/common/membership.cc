@@ -48,6 +48,7 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
   candidate.bulk_key = ToString(hello.getBulkKey());
   candidate.metrics_endpoint = ToString(hello.getMetricsEndpoint());
+  candidate.relays = hello.getRelays();
   if (hello.hasResume()) candidate.inventory = ReadInventory(hello.getResume());
   return candidate;
 }

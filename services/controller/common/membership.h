@@ -47,6 +47,7 @@ struct Candidate {
   std::string bulk_endpoint;
   std::string bulk_key;
   std::string metrics_endpoint;
+  bool relays = false;                 // it can be in a tree of relays
   std::optional<Inventory> inventory;  // none: it comes with nothing
 };
 Candidate ReadCandidate(wire::Hello::Reader hello);

@@ -128,6 +128,7 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setBackend(member.backend);
     worker.setConnection(member.connection);
     worker.setByRing(worker_rings_.PathTo(member.peer) == MessagePath::kRing);
+    worker.setByRelay(worker_tree_.IsByRelay(member.peer));
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     // Of one that waits in its place it is the former one's.

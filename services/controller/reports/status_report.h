@@ -10,6 +10,7 @@
 #include "runtime/control/channel.h"
 #include "services/controller/common/batch_order.h"
 #include "services/controller/common/command_rings.h"
+#include "services/controller/common/command_tree.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
@@ -28,7 +29,8 @@ class StatusReport {
   StatusReport(const Tools& tools, Outbox& outbox, Liveness& liveness, const SessionTable& sessions,
                const BatchOrder& order, Inquiries& inquiries, UnreadAnswers& unread,
                Metrics& metrics, const CommandWatch& command_watch,
-               const CommandRings& client_rings, const CommandRings& worker_rings)
+               const CommandRings& client_rings, const CommandRings& worker_rings,
+               const CommandTree& worker_tree)
       : tools_(tools),
         outbox_(outbox),
         liveness_(liveness),
@@ -40,6 +42,7 @@ class StatusReport {
         command_watch_(command_watch),
         client_rings_(client_rings),
         worker_rings_(worker_rings),
+        worker_tree_(worker_tree),
         started_(tools.clock.Now()) {}
 
   // Where metrics are served, once that is known.
@@ -72,6 +75,7 @@ class StatusReport {
   const CommandWatch& command_watch_;
   const CommandRings& client_rings_;
   const CommandRings& worker_rings_;
+  const CommandTree& worker_tree_;
   const TimePoint started_;
   std::string metrics_endpoint_;
 };

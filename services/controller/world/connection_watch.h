@@ -28,6 +28,8 @@ class ConnectionWatch {
   // True if the connection of `rank` is broken, as far as its worker's activity tells.
   // `is_due`: it is ready, and nothing but its connection keeps batches from it.
   bool IsBroken(Rank rank, bool is_due, const WorkerActivity& activity);
+  // Its worker gets what was sent by another way: it is given the same time again.
+  void Forgive(Rank rank) { waiting_[static_cast<size_t>(rank)] = {}; }
   // Why a worker with this activity is given up, for people.
   std::string Describe(const WorkerActivity& activity) const;
 

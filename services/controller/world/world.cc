@@ -10,6 +10,7 @@
 #include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/tree/tree_offer_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
 #include "services/controller/sessions/restored_sessions.h"
@@ -45,7 +46,7 @@ std::string DescribeEvidence(const WorkerLoss& loss, const std::string& cluster)
 
 World::World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
              const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
-             ReadyWaiters& waiters, CommandRings& rings)
+             ReadyWaiters& waiters, CommandRings& rings, CommandTree& tree)
     : tools_(tools),
       outbox_(outbox),
       liveness_(liveness),
@@ -55,6 +56,7 @@ World::World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership&
       sessions_(sessions),
       waiters_(waiters),
       rings_(rings),
+      tree_(tree),
       connections_(tools.options.workers, 4 * tools.options.worker_timeout) {
   membership_.SetEpoch(address_.incarnation);
 }
@@ -80,12 +82,24 @@ void World::StartIfComplete() {
   }
   membership_.WelcomeAll();
   for (const Rank rank : newcomers) liveness_.ExpectHeartbeats(rank);
+  tree_.Arrange(PeersOfTree());
   const control::Frame arenas = EncodeArenas();
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
     outbox_.ToWorker(membership_.member(rank).peer,
                      control::Message{WelcomeFor(rank, forget), arenas});
   }
+}
+
+std::vector<control::PeerName> World::PeersOfTree() const {
+  std::vector<control::PeerName> peers;
+  const bool has_rings = tools_.options.command_rings != "off";
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const Membership::Member& member = membership_.member(rank);
+    const bool may_have_ring = has_rings && member.facts.host_id == ThisHost().id;
+    if (member.facts.relays && !may_have_ring) peers.push_back(member.peer);
+  }
+  return peers;
 }
 
 control::Frame World::EncodeArenas() const {
@@ -139,7 +153,11 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) {
     records.push_back(session.Record());
     records.back().consumed_bytes = session.commands.sent_bytes();
   }
-  const std::optional<control::RingOffer> ring = rings_.OfferTo(membership_.member(rank).peer);
+  const control::PeerName& peer = membership_.member(rank).peer;
+  // One of the two: what comes by ring needs no relay.
+  const std::optional<control::TreeOffer> place = tree_.OfferTo(peer);
+  const std::optional<control::RingOffer> ring =
+      place.has_value() ? std::nullopt : rings_.OfferTo(peer);
   return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
     envelope.setEpoch(membership_.epoch().value);
     auto welcome = envelope.initWelcome();
@@ -161,6 +179,7 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) {
       welcome.setRingAddress(ring->address);
       welcome.setRingNonce(ring->nonce);
     }
+    if (place.has_value()) control::WriteTreeOffer(*place, welcome.initRelayTree());
     auto host = welcome.initControllerHost();
     host.setName(ThisHost().name);
     host.setId(ThisHost().id);
@@ -226,6 +245,12 @@ void World::NoticeBrokenConnections() {
     const bool is_due =
         member.state == Membership::State::kReady && !rings_.IsHeldBack(member.peer);
     if (!connections_.IsBroken(rank, is_due, activity)) continue;
+    if (tree_.Reparent(member.peer)) {
+      log::Warn(log::OfRank(rank), "worker ", connections_.Describe(activity),
+                "; it gets commands from here again, not from another worker");
+      connections_.Forgive(rank);
+      continue;
+    }
     WorkerLoss loss = liveness_.GiveUp(rank, connections_.Describe(activity));
     loss.may_live = true;
     HandleLost(loss);
@@ -233,11 +258,19 @@ void World::NoticeBrokenConnections() {
 }
 
 void World::HandleBrokenRing(const control::PeerName& worker, const Status& why) {
+  GiveUpWorker(
+      worker,
+      "what it writes to the memory it shares with the controller makes no sense: " + Message(why));
+}
+
+void World::HandleBrokenPlace(const control::PeerName& worker, const Status& why) {
+  GiveUpWorker(worker, "it cannot go on in the tree of relays: " + Message(why));
+}
+
+void World::GiveUpWorker(const control::PeerName& worker, const std::string& why) {
   const Rank rank = membership_.FindPeer(worker);
   if (rank < 0 || !membership_.IsWelcome(rank)) return;
-  WorkerLoss loss = liveness_.GiveUp(
-      rank,
-      "what it writes to the memory it shares with the controller makes no sense: " + Message(why));
+  WorkerLoss loss = liveness_.GiveUp(rank, why);
   loss.may_live = true;
   HandleLost(loss);
 }
@@ -273,6 +306,7 @@ void World::HandleLost(const WorkerLoss& loss) {
   tools_.tracing.Mark("worker lost");
   liveness_.BreakWorld(membership_.epoch());
   rings_.GiveUp(member.peer);
+  tree_.GiveUp(member.peer);
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last),

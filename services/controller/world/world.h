@@ -17,6 +17,7 @@
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
 #include "services/controller/common/command_rings.h"
+#include "services/controller/common/command_tree.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
@@ -58,7 +59,7 @@ class World {
 
   World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
         const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
-        ReadyWaiters& waiters, CommandRings& rings);
+        ReadyWaiters& waiters, CommandRings& rings, CommandTree& tree);
 
   // If all ranks are present: who waited is welcome, and all connect under a new epoch.
   void StartIfComplete();
@@ -74,6 +75,8 @@ class World {
   void NoticeBrokenConnections();
   // What a worker has written to its ring makes no sense: it is given up.
   void HandleBrokenRing(const control::PeerName& worker, const Status& why);
+  // What a worker says in the tree of relays cannot be, or what it lacks is kept no more: likewise.
+  void HandleBrokenPlace(const control::PeerName& worker, const Status& why);
   // The worker of `rank` has lost what was sent to it, and joins anew.
   void ComesBack(Rank rank, const std::string& reason);
   // Before its welcome: the rank of a worker that has left is free again.
@@ -89,6 +92,9 @@ class World {
   std::vector<Rank> RestoreSessions();
   // They have nothing of the sessions that are open.
   void NoteNewcomers(const std::vector<Rank>& newcomers);
+  // All that can be in a tree of relays, by rank. Who may share memory with the controller is not.
+  std::vector<control::PeerName> PeersOfTree() const;
+  void GiveUpWorker(const control::PeerName& worker, const std::string& why);
   // The second frame of all welcomes.
   control::Frame EncodeArenas() const;
   // `forget`: what it holds is out of date.
@@ -104,6 +110,7 @@ class World {
   const Sessions sessions_;
   ReadyWaiters& waiters_;
   CommandRings& rings_;
+  CommandTree& tree_;
   ConnectionWatch connections_;
   bool is_first_ = true;  // no world was started yet
 };

@@ -172,8 +172,13 @@ Status CollectiveCall::Broadcast() {
       const TensorHeader header,
       BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
   LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, operands_.DataBy(header.place()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
-                            operands_.Destination(header.dtype(), header.shape(), header.place()));
+  Tensor result;
+  if (IsRoot() && command_.getGivesSource() && command_.getMakeDestination()) {
+    result = operands_.DestinationFromSource(source);
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        result, operands_.Destination(header.dtype(), header.shape(), header.place()));
+  }
   facts_.bytes = result.size_bytes();
   LOCKSTEP_RETURN_IF_ERROR(data->Broadcast(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
                                            command_.getRoot(), deadline()));

@@ -91,6 +91,10 @@ StatusOr<std::optional<int64_t>> CollectiveOperands::DestinationElements() const
 
 Status CollectiveOperands::Keep() {
   if (destination_.IsNull()) return OkStatus();
+  // Before it is in the other one: it would count twice.
+  if (takes_source_) {
+    LOCKSTEP_RETURN_IF_ERROR(context_.session.Kill(RegisterId::FromPacked(command_.getSource())));
+  }
   return context_.session.Write(RegisterId::FromPacked(command_.getDestination()),
                                 std::move(destination_));
 }

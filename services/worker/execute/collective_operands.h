@@ -36,6 +36,12 @@ class CollectiveOperands {
   // The tensor that receives: a new one, or the one in the destination register, which must have
   // that dtype and number of elements. A new one is held for Keep().
   StatusOr<tensor::Tensor> Destination(DType dtype, const Shape& shape, DeviceType place);
+  // The same, of the root of a broadcast that gives its source away: `source` itself becomes the
+  // result, and Keep() takes it out of the source register.
+  const tensor::Tensor& DestinationFromSource(const tensor::Tensor& source) {
+    takes_source_ = true;
+    return destination_ = source;
+  }
   // How many elements the tensor in the destination register has; none if a new one is to be made.
   StatusOr<std::optional<int64_t>> DestinationElements() const;
   // Puts a new destination into its register, now that it holds the result.
@@ -65,7 +71,8 @@ class CollectiveOperands {
   const Communicators* team_ = nullptr;
   collective::Communicator* data_ = nullptr;  // the last that data went by; null: none did
   tensor::Tensor destination_;
-  bool by_gpus_ = false;  // some data went by them
+  bool takes_source_ = false;  // `destination_` is what the source register holds
+  bool by_gpus_ = false;       // some data went by them
 };
 
 }  // namespace lockstep::worker

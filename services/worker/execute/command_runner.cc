@@ -13,6 +13,7 @@
 #include "services/worker/execute/bound_plan.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/layout_command.h"
+#include "services/worker/execute/lend_command.h"
 #include "services/worker/execute/team.h"
 #include "services/worker/values/reachable.h"
 #include "services/worker/values/value_transfer.h"
@@ -99,6 +100,12 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return Store(session, command.getStore());
     case wire::Command::LOCATE:
       return Locate(session, command.getLocate());
+    case wire::Command::LEND:
+      return Lend(session, command.getLend());
+    case wire::Command::END_LOAN:
+      running_.Name("end of a loan");
+      session.EndLoan(RegisterId::FromPacked(command.getEndLoan()));
+      return OkStatus();
     case wire::Command::DECLARE_LAYOUT:
       running_.Name("declare layout");
       return DeclareLayout(session, command.getDeclareLayout(), membership_->world_size());
@@ -393,9 +400,7 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
   if (locate.getRenew()) session.WithdrawTicket(id);
   const uint64_t ticket = session.Publish(id, *tensor);
   bulk_.Synchronise();
-  // Only whom we can watch is let at the memory: should we lose such a client, the tensor is
-  // kept until it has ended. Others copy by socket.
-  const bool is_shared = arena_.Contains(tensor->data()) && session.client_process() != nullptr;
+  const bool is_shared = MayShare(session, arena_, *tensor);  // others copy by socket
   const wire::BytesWish wish = locate.getBytes();
   const bool brings_bytes =
       tensor->size_bytes() <= wire::MOST_ANSWER_BYTES &&
@@ -403,13 +408,7 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
   Status status;
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
-        if (is_shared) {
-          location.setSegment(arena_.name());
-          location.setOffset(arena_.OffsetOf(tensor->data()));
-        }
-        location.setDtype(control::ToWire(tensor->dtype()));
-        control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
-                           tensor->shape());
+        WriteLocation(location, arena_, *tensor, is_shared);
         location.setTicket(ticket);
         if (!brings_bytes) return;
         auto bytes = location.initBytes(static_cast<unsigned>(tensor->size_bytes()));
@@ -419,6 +418,16 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
   LOCKSTEP_RETURN_IF_ERROR(status);
   if (brings_bytes) LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
   Reply(body);
+  return OkStatus();
+}
+
+Status CommandRunner::Lend(SessionState& session, wire::Command::Lend::Reader lend) {
+  running_.Name("lend");
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const control::Frame answer,
+      worker::Lend(session, lend, arena_, call_context_, running_, membership_->rank));
+  Reply(answer);
   return OkStatus();
 }
 
@@ -432,7 +441,7 @@ Status CommandRunner::FindLayout(SessionState& session, wire::Command::FindLayou
 
 void CommandRunner::Release(SessionState& session, wire::Command::Release::Reader release) {
   for (const uint64_t packed : release.getRegisters()) {
-    const Status status = session.Kill(RegisterId::FromPacked(packed));
+    const Status status = session.Release(RegisterId::FromPacked(packed));
     if (!status.ok()) log::Debug(log::OfSession(session.id().value), Message(status));
   }
 }

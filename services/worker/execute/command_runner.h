@@ -92,6 +92,7 @@ class CommandRunner {
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
+  Status Lend(SessionState& session, wire::Command::Lend::Reader lend);
   Status FindLayout(SessionState& session, wire::Command::FindLayout::Reader find);
 
   // Answers the request of the batch that is executed.

@@ -196,7 +196,7 @@ Status Executor::ExecuteRelease(SessionState& session, wire::Command::Reader com
 
 Status Executor::Skip(SessionState& session, wire::Command::Reader command) {
   const bool asks = command.isSync() || command.isFetch() || command.isStore() ||
-                    command.isLocate() || command.isFindLayout();
+                    command.isLocate() || command.isLend() || command.isFindLayout();
   if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank)) {
     reports_.Reply(*running_.batch, session.failure(), control::Frame());
   }

@@ -1,4 +1,4 @@
-// Memory that lost clients may still write to.
+// Memory that clients may still write to which have no session here any more.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 namespace lockstep::worker {
 
 // A client that fell silent has lost its session, but it may live, and be in the middle of a copy
-// into a tensor that it located. What it knows is kept until its process has ended.
+// into a tensor that it located. One that has closed its session may have kept a host tensor that
+// was lent to it. What they know is kept until their processes have ended.
 //
 // Threads: one.
 class LentMemoryReclaimer {

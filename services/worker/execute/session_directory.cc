@@ -1,6 +1,7 @@
 #include "services/worker/execute/session_directory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -128,14 +129,17 @@ void SessionDirectory::Adopt(SessionState& session, const control::SessionRecord
 }
 
 void SessionDirectory::TakeFromClient(SessionState& session, bool client_lost) {
+  // A copy is over when its client closes the session; a loan need not be.
+  std::vector<registers::Value> reachable = session.loans().TakeAll();
   std::vector<registers::Value> located = session.WithdrawTickets();
+  if (client_lost) std::move(located.begin(), located.end(), std::back_inserter(reachable));
   std::optional<WatchedProcess> client = session.TakeClientProcess();
-  if (!client_lost || located.empty() || !client.has_value()) return;
+  if (reachable.empty() || !client.has_value()) return;
   // Whatever it has said of itself: a process that does not map the memory does not write to it.
   // One that may not be looked at any more might.
   const StatusOr<bool> maps = client->Maps(arena_.name());
   if (maps.ok() ? *maps : maps.status().code() != StatusCode::kNotFound) {
-    lent_memory_.Keep(*std::move(client), std::move(located));
+    lent_memory_.Keep(*std::move(client), std::move(reachable));
   }
 }
 

@@ -53,7 +53,8 @@ class SessionDirectory {
 
   // A session that cannot be opened is logged, and is not there.
   void Open(const control::SessionRecord& record);
-  // Frees its registers. `client_lost`: its client may still write to what it has located.
+  // Frees its registers, but for what its client may still write to: what was lent to it, and, if
+  // it is `client_lost`, what it has located.
   void Close(SessionState& session, bool client_lost);
   // Another client has the session now, or the same one shows another key.
   void Adopt(SessionState& session, const control::SessionRecord& record);
@@ -77,7 +78,8 @@ class SessionDirectory {
 
   // The ranks of this world can be split into the session's groups.
   bool HasGroupsHere(const control::SessionRecord& record) const;
-  // The client may not write to what it has located any more; if it was lost, it may all the same.
+  // The client is to write to none of it any more. What it may write to all the same is kept until
+  // its process has ended.
   void TakeFromClient(SessionState& session, bool client_lost);
 
   const tensor::Arena& arena_;

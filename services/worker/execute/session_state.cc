@@ -103,7 +103,7 @@ StatusOr<SessionFragments::Call*> SessionState::AddFragmentCall(uint32_t number,
 }
 
 Status SessionState::CountKeptBytes() {
-  return registers_->KeepBeside(programs_.bytes() + fragments_.bytes());
+  return registers_->KeepBeside(programs_.bytes() + fragments_.bytes() + loans_.bytes_apart());
 }
 
 void SessionState::ForgetPrograms() {
@@ -122,6 +122,14 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   for (const auto& [name, named] : record.names) kept.push_back(named.id);
   registers_->KillAllBut(kept);
   input_holders_.LetGoOfAll();
+}
+
+Status SessionState::Release(RegisterId id) {
+  if (!loans_.IsEmpty()) [[unlikely]] {
+    loans_.EndAll(id);
+    (void)CountKeptBytes();  // less is always well
+  }
+  return Kill(id);
 }
 
 uint64_t SessionState::Publish(RegisterId id, const tensor::Tensor& tensor) {

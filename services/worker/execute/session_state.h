@@ -35,6 +35,7 @@
 #include "services/worker/execute/collectives_on_gpu.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/execute/input_holders.h"
+#include "services/worker/execute/memory_loans.h"
 #include "services/worker/fragment/session_fragments.h"
 #include "services/worker/join/envelope.h"
 
@@ -198,12 +199,19 @@ class SessionState {
   // return. The errors of RegisterFile.
   Status Write(RegisterId id, registers::Value value, registers::LayoutPtr layout = nullptr) {
     LetGo(id);
+    if (!loans_.IsEmpty()) [[unlikely]]
+      LOCKSTEP_RETURN_IF_ERROR(OutliveLoans(id));
     return registers_->Write(id, std::move(value), std::move(layout));
   }
   Status Kill(RegisterId id) {
     LetGo(id);
-    return registers_->Kill(id);
+    const Status killed = registers_->Kill(id);
+    if (!loans_.IsEmpty()) [[unlikely]]
+      LOCKSTEP_RETURN_IF_ERROR(OutliveLoans(id));
+    return killed;
   }
+  // The client has dropped the name: it does not write to what was lent under it any more either.
+  Status Release(RegisterId id);
 
   // See RegisterFile. A plan whose input it is looks at it anew.
   Status SetLayout(RegisterId id, registers::LayoutPtr layout) {
@@ -227,6 +235,14 @@ class SessionState {
   std::vector<registers::Value> WithdrawTickets();
   size_t num_tickets() const { return tickets_.size(); }
 
+  // What the client reads and writes where it lies. What was lent is kept, and counted, until the
+  // loan ends, whatever the registers hold meanwhile.
+  MemoryLoans& loans() { return loans_; }
+  void EndLoan(RegisterId id) {
+    loans_.End(id);
+    (void)CountKeptBytes();  // less is always well
+  }
+
   // Number of the first command that was not executed well: the one after the last that was.
   uint64_t next_command = 1;
   // Flow control, in FlowCost bytes.
@@ -239,6 +255,7 @@ class SessionState {
   BulkServer* const bulk_;
   std::unordered_map<uint64_t, uint64_t> tickets_;  // by packed id: what the client has located
   std::map<std::string, std::shared_ptr<module::Module>> modules_;
+  MemoryLoans loans_;
   InputHolders input_holders_;
   plan::KnownPrograms programs_;  // of this generation, and this client
   SessionFragments fragments_;    // the same
@@ -251,8 +268,12 @@ class SessionState {
   bool FailFrom(uint64_t command, const control::RemoteError& cause);
 
   void ForgetPrograms();
-  // Counts what is kept of programs and fragments.
+  // Counts what is kept of programs, fragments, and loans that have outlived their registers.
   Status CountKeptBytes();
+  // The register's value goes. kResourceExhausted: what stays lent of it is beyond the limit.
+  Status OutliveLoans(RegisterId id) {
+    return loans_.Outlive(id.index) ? CountKeptBytes() : OkStatus();
+  }
   // Before a register's value goes: no one else keeps it.
   void LetGo(RegisterId id) {
     if (!tickets_.empty()) [[unlikely]]

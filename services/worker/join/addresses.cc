@@ -42,6 +42,11 @@ StatusOr<std::string> DataAddress(const WorkerOptions& options, const std::strin
                           "network");
 }
 
+StatusOr<std::string> RelayEndpoint(const WorkerOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, OwnAddress(options));
+  return control::WithHost("tcp://:*", address);
+}
+
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {
   if (!options.advertise_address.empty()) {
     return control::Advertise(endpoint, options.advertise_address);

@@ -23,6 +23,10 @@ StatusOr<std::string> DataAddress(const WorkerOptions& options, const std::strin
 StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options,
                                         const std::function<bool()>& must_stop);
 
+// Where a worker listens for those that it passes commands on to: any free port where ranks reach
+// each other. Whoever connects has to show a key. The errors of LocalAddress().
+StatusOr<std::string> RelayEndpoint(const WorkerOptions& options);
+
 // Where others reach what listens at `endpoint`.
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options);
 // The same of "http://...", or nothing: what listens at one address is reached there.

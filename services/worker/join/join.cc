@@ -51,6 +51,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setBulkEndpoint(offer.bulk_endpoint);
     hello.setBulkKey(offer.bulk_key);
     hello.setMetricsEndpoint(offer.metrics_endpoint);
+    hello.setRelays(true);
     if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });
 }

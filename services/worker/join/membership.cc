@@ -5,6 +5,7 @@
 #include "runtime/base/host_identity.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/tree/tree_offer_codec.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::worker {
@@ -39,6 +40,7 @@ StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome,
       control::ToString(welcome.getControllerHost().getId()) == ThisHost().id;
   membership.ring = {control::ToString(welcome.getRingAddress()),
                      control::ToString(welcome.getRingNonce())};
+  if (welcome.hasRelayTree()) membership.tree = control::ReadTreeOffer(welcome.getRelayTree());
   membership.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     membership.sessions.push_back(control::ReadSessionRecord(session));

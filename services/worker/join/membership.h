@@ -11,6 +11,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/shm/ring_handover.h"
+#include "runtime/control/tree/tree_note.h"
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::worker {
@@ -33,6 +34,7 @@ struct Membership {
   bool controller_is_here = false;               // its clock is this host's
   std::string communicator = "auto";             // or the backend that the operator has chosen
   control::RingOffer ring;                       // the memory that commands can come through
+  control::TreeOffer tree;                       // the workers that they can come through
 
   int world_size() const { return static_cast<int>(segments.size()); }
 };

@@ -8,19 +8,20 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::array<const char*, 23> kKindNames = {
+constexpr std::array<const char*, 25> kKindNames = {
     "sync",          "call",          "get_function", "load_module",    "empty",
     "collective",    "fetch",         "store",        "locate",         "release",
     "open_session",  "close_session", "reset",        "name_register",  "adopt",
     "reshard",       "bind",          "execute",      "declare_layout", "find_layout",
-    "load_fragment", "run_fragment",  "other"};
+    "load_fragment", "run_fragment",  "lend",         "end_loan",       "other"};
 static_assert(static_cast<int>(wire::Command::SYNC) == 0 &&
               static_cast<int>(wire::Command::COLLECTIVE) == 5 &&
               static_cast<int>(wire::Command::RELEASE) == 9 &&
               static_cast<int>(wire::Command::RESHARD) == 15 &&
               static_cast<int>(wire::Command::EXECUTE) == 17 &&
               static_cast<int>(wire::Command::FIND_LAYOUT) == 19 &&
-              static_cast<int>(wire::Command::RUN_FRAGMENT) == 21);
+              static_cast<int>(wire::Command::RUN_FRAGMENT) == 21 &&
+              static_cast<int>(wire::Command::END_LOAN) == 23);
 constexpr std::array<const char*, 5> kStageNames = {"batching", "ordering", "transit", "waiting",
                                                     "executing"};
 

@@ -107,7 +107,7 @@ class Recorder {
 
  private:
   // Commands by number; the last stands for any that is not known here.
-  static constexpr size_t kKinds = 23;
+  static constexpr size_t kKinds = 25;
   static constexpr size_t kCodes = 17;
   enum Stage : size_t { kBatching, kOrdering, kTransit, kWaiting, kExecuting, kStages };
 

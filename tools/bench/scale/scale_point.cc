@@ -81,6 +81,8 @@ class ScaleBed {
   explicit ScaleBed(const ScaleOptions& options) : options_(options) {}
 
   Status Start(ScalePoint& point);
+  // Every worker below a relay gets its commands from there.
+  Status AwaitTree();
   StatusOr<Session> Connect() const {
     SessionOptions options;
     options.endpoint = client_endpoint_;
@@ -122,6 +124,12 @@ Status ScaleBed::Start(ScalePoint& point) {
                             config::IpcEndpoint(options_.directory + "/worker"));
   LOCKSTEP_ASSIGN_OR_RETURN(controller.liveness_endpoint,
                             config::IpcEndpoint(options_.directory + "/liveness"));
+  if (options_.relay_fan_out > 0) {
+    // All are on this host, where memory would be shared.
+    controller.command_rings = "off";
+    controller.relays_from = 1;
+    controller.relay_fan_out = options_.relay_fan_out;
+  }
   client_endpoint_ = controller.client_endpoint;
   LOCKSTEP_ASSIGN_OR_RETURN(
       controller_, local::ServiceProcess::Start({.role = "controller",
@@ -141,8 +149,9 @@ Status ScaleBed::Start(ScalePoint& point) {
   std::shuffle(ranks.begin(), ranks.end(), random);
   LOCKSTEP_ASSIGN_OR_RETURN(const double before, Cpu());
   const auto begin = Clock::now();
-  LOCKSTEP_ASSIGN_OR_RETURN(workers_,
-                            SimulatedWorkers::Start(kCluster, controller.worker_endpoint, ranks));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      workers_, SimulatedWorkers::Start(kCluster, controller.worker_endpoint, ranks,
+                                        options_.relay_fan_out > 0 ? options_.directory : ""));
   StatusOr<Session> session = Connect();
   if (!session.ok()) {
     // A worker that was refused is the cause; that the cluster is not ready is its effect.
@@ -155,7 +164,24 @@ Status ScaleBed::Start(ScalePoint& point) {
   point.join_cpu_ms = (after - before) * 1e3;
   LOCKSTEP_ASSIGN_OR_RETURN(const size_t resident, ResidentBytes(controller_->pid()));
   point.memory_mb = static_cast<double>(resident) / kMb;
-  return session_->SyncAll();
+  return AwaitTree();
+}
+
+Status ScaleBed::AwaitTree() {
+  const Deadline deadline = Deadline::After(kPatience);
+  const int below = options_.relay_fan_out > 0 ? options_.workers - options_.relay_fan_out : 0;
+  while (true) {
+    LOCKSTEP_RETURN_IF_ERROR(session_->SyncAll());
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status,
+                              GetClusterStatus(ControllerAddress(client_endpoint_), kPatience));
+    const auto by_relay = std::count_if(status.workers.begin(), status.workers.end(),
+                                        [](const WorkerStatus& worker) { return worker.by_relay; });
+    if (by_relay >= below) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(workers_->Check());
+    if (deadline.Expired()) {
+      return DeadlineExceeded(by_relay, " of ", below, " workers get commands from relays");
+    }
+  }
 }
 
 Status ScaleBed::MeasureIdleness(ScalePoint& point) {
@@ -253,7 +279,10 @@ Status ScaleBed::MeasureAnswers(ScalePoint& point) {
 }
 
 Status ScaleBed::MeasureLoss(ScalePoint& point) {
-  const Rank victim = options_.workers / 2;
+  // In a tree, one that passes commands on.
+  const Rank victim = options_.relay_fan_out > 0 ? 1 : options_.workers / 2;
+  LOCKSTEP_ASSIGN_OR_RETURN(Session closed, Connect());
+  LOCKSTEP_RETURN_IF_ERROR(closed.SyncAll());
   auto begin = Clock::now();
   workers_->Silence(victim);
   Status lost;
@@ -263,6 +292,9 @@ Status ScaleBed::MeasureLoss(ScalePoint& point) {
   if (lost.code() != StatusCode::kUnavailable) {
     return Internal("the client read another error than it should: ", lost.ToString());
   }
+  begin = Clock::now();
+  (void)closed.Close();  // it is closed on all others, and the error tells of the one that is lost
+  point.close_ms = SecondsSince(begin) * 1e3;
   LOCKSTEP_ASSIGN_OR_RETURN(const double before, Cpu());
   begin = Clock::now();
   workers_->Replace(victim);

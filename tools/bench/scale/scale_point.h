@@ -17,6 +17,9 @@ struct ScaleOptions {
   // How long each thing is done that is done again and again.
   double seconds = 1;
   int sessions = 16;  // opened to see what one costs
+  // Commands go through a tree of the workers, each of which passes them on to so many; 0: they go
+  // from the controller to each.
+  int relay_fan_out = 0;
 };
 
 // CPU is the controller's alone, all of its threads.
@@ -34,6 +37,7 @@ struct ScalePoint {
   double status_kb = 0;       // size of the answer to `lockstep status`
   double why_ms = 0;          // `lockstep why`, until the answer has come
   double notice_seconds = 0;  // from a worker's last word until the client's error
+  double close_ms = 0;        // then, until all workers that are left have closed a session
   double mend_ms = 0;         // from another worker's hello until the session works again
   double mend_cpu_ms = 0;     // ... and what that cost
 };

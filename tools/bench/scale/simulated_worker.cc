@@ -10,11 +10,11 @@
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/tree/tree_offer_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/worker_report_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
-#include "services/worker/join/join.h"
 #include "services/worker/join/topology.h"
 
 namespace lockstep::bench {
@@ -66,16 +66,73 @@ Status SimulatedWorker::Go(Clock::time_point now) {
     }
     next_ = now + (is_welcome_ ? membership_.heartbeat_interval : kSayAgain);
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      Drain(*commands_, [this](const control::Message& message) { return TakeCommand(message); }));
+  LOCKSTEP_RETURN_IF_ERROR(TakeCommands());
   if (liveness_ == nullptr) return OkStatus();
-  return Drain(*liveness_, [this](const control::Message& message) {
+  LOCKSTEP_RETURN_IF_ERROR(Drain(*liveness_, [this](const control::Message& message) {
     if (message.empty()) return OkStatus();
     return control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           return TakeLiveness(reader, message.size() > 1 ? message[1] : control::Frame());
         });
-  });
+  }));
+  // That it is ready goes with the commands.
+  return TakeCommands();
+}
+
+absl::InlinedVector<control::Channel*, 4> SimulatedWorker::channels() {
+  absl::InlinedVector<control::Channel*, 4> channels{commands_.get()};
+  if (liveness_ != nullptr) channels.push_back(liveness_.get());
+  if (!node_.has_value()) return channels;
+  for (control::Channel* channel : node_->channels()) {
+    if (channel != commands_.get()) channels.push_back(channel);
+  }
+  return channels;
+}
+
+Status SimulatedWorker::TakeCommands() {
+  control::Message message;
+  do {
+    while (!node_.has_value() && commands_->Receive(&message)) {
+      LOCKSTEP_RETURN_IF_ERROR(TakeCommand(message));
+    }
+  } while (!node_.has_value() && !commands_->drained());
+  if (!node_.has_value()) return OkStatus();
+  // Answers leave with the next look.
+  for (bool again = true; again;) {
+    node_->Go();
+    again = !delivered_.empty();
+    while (!delivered_.empty()) {
+      message = std::move(delivered_.front());
+      delivered_.pop_front();
+      LOCKSTEP_RETURN_IF_ERROR(TakeCommand(message));
+    }
+  }
+  return OkStatus();
+}
+
+Status SimulatedWorker::SendUp(control::Frame frame) {
+  if (!node_.has_value()) return commands_->Send({std::move(frame)});
+  node_->Send({std::move(frame)});
+  return OkStatus();
+}
+
+void SimulatedWorker::TakePlace(const control::TreeOffer& offer) {
+  if (!node_.has_value()) {
+    control::TreeConnections connections;
+    connections.listen =
+        [this](const std::shared_ptr<control::Gate>&) -> StatusOr<control::RelayListener> {
+      const std::string endpoint = options_.relay_endpoint + "-" + std::to_string(++relays_);
+      LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqListen(context_, endpoint));
+      return control::RelayListener{std::move(channel), endpoint};
+    };
+    // By files of this user's alone: no keys.
+    connections.connect = [this](const std::string& endpoint, const control::CredentialSource&) {
+      return control::ZmqConnect(context_, endpoint);
+    };
+    node_.emplace(*commands_, std::move(connections),
+                  [this](control::Message message) { delivered_.push_back(std::move(message)); });
+  }
+  node_->Begin(offer);
 }
 
 Status SimulatedWorker::SayHello() {
@@ -93,6 +150,7 @@ Status SimulatedWorker::SayHello() {
     hello.setPid(getpid());
     hello.setDevice("cpu:0");
     // As long as real ones; there is no such memory, and nothing listens there.
+    hello.setRelays(!options_.relay_endpoint.empty());
     hello.setSegment("simulated-arena-" + name);
     hello.setBulkEndpoint("inproc://simulated-bulk-" + name);
   })});
@@ -170,7 +228,9 @@ Status SimulatedWorker::Enter(Epoch epoch, wire::Welcome::Reader welcome,
   if (liveness_ == nullptr) {
     const std::string endpoint = control::ToString(welcome.getLivenessEndpoint());
     LOCKSTEP_ASSIGN_OR_RETURN(liveness_, control::ZmqConnect(context_, endpoint));
+    ++changes_;
   }
+  if (welcome.hasRelayTree()) TakePlace(control::ReadTreeOffer(welcome.getRelayTree()));
   last_sequence_ = membership_.sequence;
   is_welcome_ = true;
   is_ready_ = false;
@@ -216,21 +276,21 @@ Status SimulatedWorker::TakeBatch(const worker::BatchContext& batch, uint64_t se
   consumed_bytes_ += control::FlowCost(body.size());
   if (consumed_bytes_ - reported_bytes_ < membership_.flow_window_bytes / 8) return OkStatus();
   reported_bytes_ = consumed_bytes_;
-  return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
+  return SendUp(WorkerFrame([&](wire::WorkerMessage::Builder message) {
     auto consumed = message.initConsumed();
     consumed.setSession(session_.value);
     consumed.setBytes(consumed_bytes_);
-  })});
+  }));
 }
 
 Status SimulatedWorker::Reply(const worker::BatchContext& batch, const Status& status) {
-  return commands_->Send({WorkerFrame([&](wire::WorkerMessage::Builder message) {
+  return SendUp(WorkerFrame([&](wire::WorkerMessage::Builder message) {
     auto reply = message.initReply();
     reply.setSession(batch.session.value);
     reply.setGeneration(batch.generation.value);
     reply.setRequest(batch.request.value);
     if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
-  })});
+  }));
 }
 
 Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message,
@@ -280,7 +340,13 @@ Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message,
       return SayOffer();
     }
     is_ready_ = true;
-    return worker::SendReady(*commands_, membership_, "simulated", "nothing connects the ranks");
+    return SendUp(WorkerFrame([&](wire::WorkerMessage::Builder ready_message) {
+      auto ready = ready_message.initReady();
+      ready.setRank(membership_.rank);
+      ready.setEpoch(membership_.epoch.value);
+      ready.setBackend("simulated");
+      ready.setWhy("nothing connects the ranks");
+    }));
   }
   return OkStatus();
 }

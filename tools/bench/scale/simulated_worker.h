@@ -9,12 +9,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/tree/tree_node.h"
 #include "runtime/control/worker_report.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/membership.capnp.h"
@@ -32,6 +36,8 @@ class SimulatedWorker {
     std::string cluster;
     std::string endpoint;  // the controller's, for workers
     Rank rank = 0;         // that it asks for
+    // Where it listens as a relay, if it is one; empty: it takes no part in trees.
+    std::string relay_endpoint = {};
   };
 
   // Connects and says hello. The errors of ZmqConnect().
@@ -44,10 +50,10 @@ class SimulatedWorker {
   // When there is something to say next, whatever comes.
   Clock::time_point next() const { return next_; }
 
-  // Those to sleep on, after Go(); the second is null before the welcome. A new welcome of the same
-  // controller keeps both.
-  control::Channel& commands() { return *commands_; }
-  control::Channel* liveness() { return liveness_.get(); }
+  // Those to sleep on, after Go().
+  absl::InlinedVector<control::Channel*, 4> channels();
+  // Grows when they are others than before.
+  uint64_t changes() const { return changes_ + (node_.has_value() ? node_->changes() : 0); }
 
   // It is connected with the other ranks, as far as the controller is told.
   bool is_ready() const { return is_ready_; }
@@ -57,6 +63,9 @@ class SimulatedWorker {
   SimulatedWorker(std::shared_ptr<control::ZmqContext> context, const Options& options)
       : context_(std::move(context)), options_(options) {}
 
+  Status TakeCommands();
+  Status SendUp(control::Frame frame);
+  void TakePlace(const control::TreeOffer& offer);
   Status SayHello();
   Status SayHeartbeat();
   // Of the exchange that is under way: what this rank tells the others.
@@ -74,6 +83,10 @@ class SimulatedWorker {
   const Options options_;
   std::unique_ptr<control::ClientChannel> commands_;
   std::unique_ptr<control::ClientChannel> liveness_;
+  std::optional<control::TreeNode> node_;  // once it was given a place
+  std::deque<control::Message> delivered_;
+  uint64_t relays_ = 0;  // that it has listened as
+  uint64_t changes_ = 0;
   worker::Membership membership_;
   Clock::time_point next_{};
   bool is_welcome_ = false;

@@ -12,22 +12,26 @@ namespace {
 
 using Clock = SimulatedWorker::Clock;
 
-// A worker has two; a context of ZeroMQ's has room for 1,023.
+// A worker has two, and two more in a tree of relays; a context of ZeroMQ's has room for 1,023.
 constexpr size_t kSocketsPerContext = 1000;
+constexpr size_t kSocketsOfEach = 4;
 constexpr uint64_t kWakeUp = ~uint64_t{0};
 constexpr std::chrono::milliseconds kLongestSleep{100};
 
 }  // namespace
 
-SimulatedWorkers::SimulatedWorkers(std::string cluster, std::string endpoint)
+SimulatedWorkers::SimulatedWorkers(std::string cluster, std::string endpoint,
+                                   std::string relay_directory)
     : cluster_(std::move(cluster)),
       endpoint_(std::move(endpoint)),
+      relay_directory_(std::move(relay_directory)),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-StatusOr<std::unique_ptr<SimulatedWorkers>> SimulatedWorkers::Start(const std::string& cluster,
-                                                                    const std::string& endpoint,
-                                                                    absl::Span<const Rank> ranks) {
-  std::unique_ptr<SimulatedWorkers> workers(new SimulatedWorkers(cluster, endpoint));
+StatusOr<std::unique_ptr<SimulatedWorkers>> SimulatedWorkers::Start(
+    const std::string& cluster, const std::string& endpoint, absl::Span<const Rank> ranks,
+    const std::string& relay_directory) {
+  std::unique_ptr<SimulatedWorkers> workers(
+      new SimulatedWorkers(cluster, endpoint, relay_directory));
   if (workers->epoll_fd_ < 0) return ResourceExhausted("no descriptor is left for epoll");
   epoll_event event{EPOLLIN, {.u64 = kWakeUp}};
   epoll_ctl(workers->epoll_fd_, EPOLL_CTL_ADD, workers->wake_up_.fd(), &event);
@@ -51,22 +55,28 @@ SimulatedWorkers::~SimulatedWorkers() {
 }
 
 Status SimulatedWorkers::Add(Rank rank) {
-  if (contexts_.empty() || sockets_ + 2 > kSocketsPerContext) {
+  if (contexts_.empty() || sockets_ + kSocketsOfEach > kSocketsPerContext) {
     contexts_.push_back(control::ZmqContext::Create());
     sockets_ = 0;
   }
-  sockets_ += 2;
+  sockets_ += kSocketsOfEach;
+  SimulatedWorker::Options options{cluster_, endpoint_, rank};
+  if (!relay_directory_.empty()) {
+    options.relay_endpoint = "ipc://" + relay_directory_ + "/r" + std::to_string(++made_);
+  }
   Slot slot;
-  LOCKSTEP_ASSIGN_OR_RETURN(slot.worker,
-                            SimulatedWorker::Start(contexts_.back(), {cluster_, endpoint_, rank}));
-  Watch(rank, slot.worker->commands().wait_fd());
+  LOCKSTEP_ASSIGN_OR_RETURN(slot.worker, SimulatedWorker::Start(contexts_.back(), options));
+  Watch(rank, *slot.worker, true);
   slots_[rank] = std::move(slot);
   return OkStatus();
 }
 
-void SimulatedWorkers::Watch(Rank rank, int fd) {
-  epoll_event event{EPOLLIN, {.u64 = static_cast<uint64_t>(rank)}};
-  epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+void SimulatedWorkers::Watch(Rank rank, SimulatedWorker& worker, bool watch) {
+  for (control::Channel* channel : worker.channels()) {
+    epoll_event event{EPOLLIN, {.u64 = static_cast<uint64_t>(rank)}};
+    // One that is there already stays.
+    epoll_ctl(epoll_fd_, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, channel->wait_fd(), &event);
+  }
 }
 
 void SimulatedWorkers::Go(Rank rank, Clock::time_point now) {
@@ -77,9 +87,9 @@ void SimulatedWorkers::Go(Rank rank, Clock::time_point now) {
     slot.is_silent = true;
     return;
   }
-  if (slot.watches_liveness || slot.worker->liveness() == nullptr) return;
-  slot.watches_liveness = true;
-  Watch(rank, slot.worker->liveness()->wait_fd());
+  if (slot.watched == slot.worker->changes()) return;
+  slot.watched = slot.worker->changes();
+  Watch(rank, *slot.worker, true);
 }
 
 void SimulatedWorkers::Run() {
@@ -137,10 +147,7 @@ void SimulatedWorkers::Silence(Rank rank) {
     Slot& slot = slots_[rank];
     slot.is_silent = true;
     // What comes is not taken, and must not wake the thread again and again.
-    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, slot.worker->commands().wait_fd(), nullptr);
-    if (slot.watches_liveness) {
-      epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, slot.worker->liveness()->wait_fd(), nullptr);
-    }
+    Watch(rank, *slot.worker, false);
   });
 }
 

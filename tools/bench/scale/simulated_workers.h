@@ -25,9 +25,11 @@ class SimulatedWorkers {
  public:
   // One for each of `ranks`, which say hello in this order; joining goes on in the background. The
   // errors of SimulatedWorker::Start(), kResourceExhausted if there are too few descriptors.
+  // `relay_directory`: where relays listen; empty: there are none.
   static StatusOr<std::unique_ptr<SimulatedWorkers>> Start(const std::string& cluster,
                                                            const std::string& endpoint,
-                                                           absl::Span<const Rank> ranks);
+                                                           absl::Span<const Rank> ranks,
+                                                           const std::string& relay_directory = "");
   ~SimulatedWorkers();
 
   // From now on `rank` says nothing any more, and hears nothing, like a process that is stopped.
@@ -46,16 +48,17 @@ class SimulatedWorkers {
   struct Slot {
     std::unique_ptr<SimulatedWorker> worker;
     bool is_silent = false;
-    bool watches_liveness = false;  // its descriptor is among those that are waited for
+    uint64_t watched = 0;  // its channels as of SimulatedWorker::changes() are waited for
   };
 
-  SimulatedWorkers(std::string cluster, std::string endpoint);
+  SimulatedWorkers(std::string cluster, std::string endpoint, std::string relay_directory);
 
   Status Add(Rank rank);
   void Run();
   // The worker says and takes what it can.
   void Go(Rank rank, SimulatedWorker::Clock::time_point now);
-  void Watch(Rank rank, int fd);
+  // Its channels are waited for, or no more.
+  void Watch(Rank rank, SimulatedWorker& worker, bool watch);
   // Executed by the thread, between two workers.
   void Post(std::function<void()> task);
   // The same, and waits for it.
@@ -63,6 +66,7 @@ class SimulatedWorkers {
 
   const std::string cluster_;
   const std::string endpoint_;
+  const std::string relay_directory_;
   std::vector<std::shared_ptr<control::ZmqContext>> contexts_;
   size_t sockets_ = 0;  // of the last context
   const int epoll_fd_;
@@ -71,6 +75,7 @@ class SimulatedWorkers {
   // The thread's own.
   std::unordered_map<Rank, Slot> slots_;
   std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
+  uint64_t made_ = 0;
   Status status_;
 
   std::mutex mutex_;

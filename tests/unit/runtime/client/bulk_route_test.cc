@@ -1,4 +1,4 @@
-#include "runtime/client/bulk_copy.h"
+#include "runtime/client/bulk_route.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

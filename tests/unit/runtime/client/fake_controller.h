@@ -87,7 +87,7 @@ class FakeController {
   }
   // Called before a reset of that generation is answered.
   std::function<void(uint32_t generation)> on_reset;
-  // Where worker-0 says that every register is.
+  // Where worker-0 says that every register is, and that what it lends is.
   std::function<Status(wire::TensorLocation::Builder)> locate =
       [](wire::TensorLocation::Builder) -> Status { return NotFound("the register was freed"); };
 
@@ -127,8 +127,8 @@ class FakeController {
       EXPECT_TRUE(commands
                       .Next([&](wire::Command::Reader command) {
                         taken.commands.push_back(command.which());
-                        is_located = command.isLocate();
-                        if (is_located) bytes_wish = command.getLocate().getBytes();
+                        is_located = command.isLocate() || command.isLend();
+                        if (command.isLocate()) bytes_wish = command.getLocate().getBytes();
                         if (command.isBind()) {
                           bindings.push_back(command.getBind().getBinding().which());
                         }

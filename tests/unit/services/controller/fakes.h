@@ -16,6 +16,7 @@
 #include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/command_rings.h"
+#include "services/controller/common/command_tree.h"
 #include "services/controller/common/liveness.h"
 
 namespace lockstep::controller {
@@ -135,6 +136,27 @@ class FakeRings final : public CommandRings {
   bool are_on = false;
   std::set<control::PeerName> by_ring;
   std::set<control::PeerName> held_back;
+  std::vector<control::PeerName> given_up;
+};
+
+// All workers but `without` have a place in it, once it `is_on`.
+class FakeTree final : public CommandTree {
+ public:
+  void Arrange(const std::vector<control::PeerName>& peers) override { arranged.push_back(peers); }
+  std::optional<control::TreeOffer> OfferTo(const control::PeerName& worker) override {
+    if (!is_on || arranged.empty() || without.contains(worker)) return std::nullopt;
+    return control::TreeOffer{arranged.size(), 7, true, {}, {}};
+  }
+  void GiveUp(const control::PeerName& worker) override { given_up.push_back(worker); }
+  bool Reparent(const control::PeerName& worker) override { return by_relay.erase(worker) > 0; }
+  bool IsByRelay(const control::PeerName& worker) const override {
+    return by_relay.contains(worker);
+  }
+
+  bool is_on = false;
+  std::set<control::PeerName> without;
+  std::set<control::PeerName> by_relay;
+  std::vector<std::vector<control::PeerName>> arranged;
   std::vector<control::PeerName> given_up;
 };
 

@@ -132,6 +132,7 @@ std::string DescribeEnvelope(const control::Message& message) {
               text += " ring at " + control::ToString(welcome.getRingAddress()) + ": " +
                       control::ToString(welcome.getRingNonce());
             }
+            if (welcome.hasRelayTree()) text += " place in tree";
             break;
           }
           case wire::Envelope::REFUSED:
@@ -189,6 +190,7 @@ void PartsFixture::Start(Epoch incarnation) {
                    reachability_,
                    client_rings_,
                    rings_,
+                   tree_,
                    *metrics_,
                    gate_,
                    {"tcp://liveness", incarnation, "tcp://controller:1", "tcp://controller:2"}},

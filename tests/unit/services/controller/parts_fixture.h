@@ -114,6 +114,7 @@ class PartsFixture : public testing::Test {
   FakeReachability reachability_;
   FakeRings client_rings_;
   FakeRings rings_;
+  FakeTree tree_;
   std::shared_ptr<FakeGate> gate_;           // null: no client is asked for a key
   std::optional<control::Identity> sender_;  // of what FromClient() says
   std::vector<std::string> shutdowns_;       // that were asked for

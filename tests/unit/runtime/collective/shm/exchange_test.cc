@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "runtime/collective/groups.h"
 #include "tests/unit/runtime/collective/shm/teams.h"
 
 namespace lockstep::collective::shm {
@@ -109,6 +111,40 @@ TEST(ExchangeTest, PeersWriteToWhatIsOfferedWhereverItLies) {
     });
     EXPECT_EQ(Bytes(recv, recv + kSize), Bytes(kSize, 5));
   }
+}
+
+// Rank 0's result lies outside of its arena: nobody but itself writes to what it is staged in.
+TEST(ExchangeTest, SlicesAreCollectedFromTheRanksThatHaveComputedThem) {
+  Teams teams(3);
+  constexpr size_t kSize = 5'000'000;  // several windows
+  Bytes outside(kSize);
+  std::vector<std::shared_ptr<tensor::Storage>> inside;
+  for (int rank = 0; rank < 3; ++rank) inside.push_back(*teams.arena(rank).Allocate(kSize));
+  teams.OnEveryRank([&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    Buffer recv = ViewOf(static_cast<uint8_t*>(inside[at]->data()), kSize);
+    if (rank == 0) recv.data = outside.data();
+    Exchange x(teams[rank], kAllGather, {}, {}, recv);
+    x.OfferRecvAnywhere();
+    x.CollectSlices();
+    ASSERT_TRUE(x.Begin(Patience()).ok());
+    EXPECT_TRUE(x.StagesRecv(0));
+    EXPECT_FALSE(x.StagesRecv(1));
+    const Status status = x.ForEachWindow(
+        kSize,
+        [&](const Window& window) {
+          const Slice slice = SliceOf(window.end - window.begin, 1, rank, 3);
+          for (int r = 0; r < 3; ++r) {
+            if (r != rank && x.StagesRecv(r)) continue;
+            std::memset(x.Destination(r, 0, window) + slice.begin, rank + 1, slice.count);
+          }
+        },
+        Patience());
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  const auto* const theirs = static_cast<uint8_t*>(inside[1]->data());
+  EXPECT_EQ(outside, Bytes(theirs, theirs + kSize));
+  EXPECT_EQ(std::count(outside.begin(), outside.end(), 0), 0);
 }
 
 TEST(ExchangeTest, WhoCannotBeReachedIsKnownToAll) {

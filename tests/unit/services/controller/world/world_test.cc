@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/control/batch.h"
 #include "tests/unit/services/controller/parts_fixture.h"
 
@@ -16,6 +17,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 class WorldTest : public PartsFixture {
@@ -73,6 +75,34 @@ TEST_F(WorldTest, AWorkerWhoseRingMakesNoSenseIsLost) {
   EXPECT_THAT(rings_.given_up, ElementsAre("w1"));
   dispatcher_->HandleBrokenRing("nobody", InvalidArgument("nonsense"));
   EXPECT_THAT(rings_.given_up, ElementsAre("w1"));
+}
+
+// Who says that it can be in one, and shares no memory with the controller.
+TEST_F(WorldTest, AWelcomeSaysThePlaceInTheTreeAndALossGivesItUp) {
+  tree_.is_on = true;
+  rings_.are_on = true;
+  Lose(1, "killed");
+  EXPECT_THAT(tree_.given_up, ElementsAre("w1"));
+  Forget();
+  Hello("w2", 1, [](wire::Hello::Builder hello) { hello.setRelays(true); });
+  ASSERT_FALSE(tree_.arranged.empty());
+  EXPECT_THAT(tree_.arranged.back(), ElementsAre("w2"));
+  EXPECT_THAT(ToWorker("w2"), Contains(HasSubstr("place in tree")));
+  EXPECT_THAT(ToWorker("w2"), Not(Contains(HasSubstr("ring at")))) << "it needs none";
+  Lose(1, "killed");
+  Hello("w3", 1, [](wire::Hello::Builder hello) {
+    hello.setRelays(true);
+    hello.getHost().setId(ThisHost().id);
+  });
+  EXPECT_THAT(tree_.arranged.back(), IsEmpty()) << "it may share memory";
+}
+
+TEST_F(WorldTest, AWorkerThatCannotGoOnInTheTreeIsLost) {
+  dispatcher_->HandleBrokenPlace("w1", Unavailable("packet 3 is kept no more"));
+  EXPECT_EQ(parts().membership.member(1).state, Membership::State::kLost);
+  EXPECT_THAT(ToClient("c"),
+              Contains(AllOf(StartsWith("failed"), HasSubstr("packet 3 is kept no more"))));
+  EXPECT_THAT(tree_.given_up, ElementsAre("w1"));
 }
 
 TEST_F(WorldTest, LossTellsWhatTheWorkerWasExecuting) {
@@ -331,6 +361,20 @@ TEST_F(WorldTest, WorkerThatDoesNotGetWhatWasSentIsGivenUp) {
               Contains(HasSubstr("it waits for commands, but has not got batch 2, sent more than "
                                  "7200 ms ago: its connection is broken")));
   EXPECT_THAT(liveness_.given_up, ElementsAre(1));
+}
+
+// What it gets from another worker is sent to it directly before it is given up.
+TEST_F(WorldTest, WorkerThatGetsNothingThroughAnotherGetsItDirectly) {
+  tree_.by_relay = {"w1"};
+  ASSERT_EQ(Batch("c", id_, 1), OkStatus());
+  liveness_.heard[1].activity.received = 1;
+  for (int i = 0; i < 4 && liveness_.given_up.empty(); ++i) {
+    EXPECT_EQ(FromClient("c", [&](auto message) { message.initKeepAlive().setSession(1); }),
+              OkStatus());
+    Pass(9s);
+  }
+  EXPECT_THAT(tree_.by_relay, IsEmpty());
+  EXPECT_THAT(liveness_.given_up, ElementsAre(1)) << "that did not help either";
 }
 
 // Another rank is busy, and the ring is full: what this one has not got was not written yet.

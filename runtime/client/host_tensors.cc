@@ -1,0 +1,136 @@
+#include "runtime/client/host_tensors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/quantity.h"
+#include "runtime/client/layout_commands.h"
+#include "runtime/client/session_commands.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::client {
+
+StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  const SessionCore::WorkerZero worker = core_.IdentifyWorkerZero();
+  if (LendsNothing(worker)) {
+    LOCKSTEP_RETURN_IF_ERROR(core_.Look());
+    return MakeOwn(shape, dtype);
+  }
+  DRef ref;
+  LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
+    return core_.AskNaming(0, &ref, [&](wire::Command::Builder command, RegisterId id) {
+      command.setOnlyRank(0);
+      auto lend = command.initLend();
+      lend.setRegister(id.Packed());
+      lend.setIsNew(true);
+      lend.setDtype(control::ToWire(dtype));
+      control::WriteDims(lend.initShape(static_cast<unsigned>(shape.ndim())), shape);
+    });
+  }));
+  if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(ref));
+  std::lock_guard lock(mutex_);
+  lends_nothing_ = worker;
+  return MakeOwn(shape, dtype);
+}
+
+StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
+  LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(from, "the register"));
+  if (bulk_.maps_memory()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
+      return core_.Ask(0, [&](wire::Command::Builder command) {
+        command.setOnlyRank(0);
+        command.initLend().setRegister(from.id().Packed());
+      });
+    }));
+    if (lent.memory != nullptr) {
+      // What it holds may change under other names of the session.
+      LOCKSTEP_RETURN_IF_ERROR(ForgetLayout(core_, from));
+      core_.DropCopies(from);
+      return Wrap(std::move(lent), std::move(from));
+    }
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor copied, bulk_.Read(from));
+  LOCKSTEP_ASSIGN_OR_RETURN(SharedTensor tensor, MakeOwn(copied.shape, copied.dtype));
+  std::copy(copied.data.begin(), copied.data.end(), static_cast<char*>(tensor.data()));
+  return tensor;
+}
+
+StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
+  SharedTensor tensor = std::move(from);
+  // Its elements are here also if that worker-0 is lost.
+  if (!IsLentHere(tensor)) return tensors_.CopyToWorker0(tensor.shape(), tensor.buffer());
+  // Stores that bypass the caches are done before worker-0 is told.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  LOCKSTEP_RETURN_IF_ERROR(core_.IssueWithNext([&](wire::Command::Builder command) {
+    command.setOnlyRank(0);
+    command.setEndLoan(tensor.ref_.id().Packed());
+  }));
+  return std::move(tensor.ref_);
+}
+
+StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
+                                    const CollectiveOptions& options) {
+  CollectiveCall call{.kind = kind, .gives_source = true};
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
+  LOCKSTEP_RETURN_IF_ERROR(CheckPlaces(core_, call, options));
+  LOCKSTEP_ASSIGN_OR_RETURN(call.source, MoveToWorker0(std::move(from)));
+  return IssueCollective(core_, call, options);
+}
+
+StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
+  LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core_, layout, from.shape(), from.dtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, OnWorker0(from.shape(), from.dtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, MoveToWorker0(std::move(from)));
+  core_.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
+  return IssueReshard(core_, source, layout, MovedFor::kProgram);
+}
+
+Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
+  if (!tensor.IsNull()) return OkStatus();
+  return InvalidArgument("this host tensor holds nothing: it was handed over, or never made");
+}
+
+SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref) {
+  SharedTensor tensor;
+  tensor.dtype_ = lent.dtype;
+  tensor.shape_ = std::move(lent.shape);
+  tensor.data_ = lent.memory;
+  tensor.ref_ = std::move(ref);
+  tensor.segment_ = std::move(lent.segment);
+  tensor.lender_ = {lent.lender.first_command, lent.lender.pid};
+  return tensor;
+}
+
+StatusOr<SharedTensor> HostTensors::MakeOwn(const Shape& shape, DType dtype) {
+  constexpr size_t kAlignment = 64;
+  SharedTensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  const size_t whole = std::max<size_t>(1, (tensor.size_bytes() + kAlignment - 1) / kAlignment);
+  tensor.owned_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole * kAlignment)));
+  if (tensor.owned_ == nullptr) {
+    return ResourceExhausted("there is no memory for a host tensor of ",
+                             RoundedSize(tensor.size_bytes()));
+  }
+  tensor.data_ = tensor.owned_.get();
+  return tensor;
+}
+
+bool HostTensors::LendsNothing(const SessionCore::WorkerZero& worker) {
+  std::lock_guard lock(mutex_);
+  return !bulk_.maps_memory() || lends_nothing_ == worker;
+}
+
+bool HostTensors::IsLentHere(const SharedTensor& tensor) {
+  if (!tensor.is_lent() || tensor.ref_.session() != core_.facts().id) return false;
+  const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
+  return tensor.lender_ == SharedTensor::Lender{now.first_command, now.pid};
+}
+
+}  // namespace lockstep::client

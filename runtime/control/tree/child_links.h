@@ -1,0 +1,76 @@
+// The workers right below one in the tree: who has come, what they are sent, and how far they are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/tree/relay_gate.h"
+#include "runtime/control/tree/tree_note.h"
+
+namespace lockstep::control {
+
+// Where children of a relay connect to.
+struct RelayListener {
+  std::unique_ptr<ServerChannel> channel;
+  std::string endpoint;  // as others reach it
+};
+// Listens where `gate` lets in whom it knows, if that is a network.
+using ListenForChildren = std::function<StatusOr<RelayListener>(const std::shared_ptr<Gate>& gate)>;
+
+// Threads: one at a time.
+class ChildLinks {
+ public:
+  // Of the tree `world`. The errors of `listen`.
+  static StatusOr<std::unique_ptr<ChildLinks>> Open(uint64_t world,
+                                                    const ListenForChildren& listen);
+
+  ServerChannel& channel() { return *listener_.channel; }
+  const std::string& endpoint() const { return listener_.endpoint; }
+  std::string key() const { return gate_->own().public_key.Text(); }
+  void Expect(uint64_t place, const std::string& key) { gate_->LetIn(place, key); }
+  void Forget(uint64_t place);
+
+  // Takes what has come; `take` is given bundles, with who has sent them. True: there was anything.
+  using TakeBundle = std::function<void(const PeerName&, uint64_t number, const Message&)>;
+  bool Receive(const TakeBundle& take);
+  // Packets pass through here from the one after `position` on: who has asked to join joins now.
+  void Start(uint64_t position);
+  // The next one, for all who have joined.
+  void PassOn(const Message& packet);
+  // Bundles of `child` have arrived.
+  void TellTaken(const PeerName& child, uint64_t number);
+
+  // The last packet that this worker, which has got `own`, and all below it have got.
+  uint64_t Consumed(uint64_t own) const;
+  size_t size() const { return children_.size(); }
+
+ private:
+  struct Child {
+    uint64_t place = 0;
+    uint64_t consumed = 0;
+  };
+
+  ChildLinks(uint64_t world, RelayListener listener, std::shared_ptr<RelayGate> gate)
+      : world_(world), listener_(std::move(listener)), gate_(std::move(gate)) {}
+
+  void TakeJoin(const PeerName& from, uint64_t place, uint64_t consumed);
+  void Join(const PeerName& name, const Child& child);
+  void Remove(const PeerName& name);
+
+  const uint64_t world_;
+  const RelayListener listener_;
+  const std::shared_ptr<RelayGate> gate_;
+  std::optional<uint64_t> position_;  // of the last packet that has passed; none: not started
+  std::unordered_map<PeerName, Child> waiting_;  // until it has
+  std::unordered_map<PeerName, Child> children_;
+  std::vector<PeerName> names_;  // of those
+};
+
+}  // namespace lockstep::control

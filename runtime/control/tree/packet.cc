@@ -1,0 +1,148 @@
+#include "runtime/control/tree/packet.h"
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/control/tree/flat_message.h"
+
+namespace lockstep::control {
+namespace {
+
+struct PacketHeader {
+  TreeNote note;
+  StreamSignature signature;
+};
+
+struct BundleHeader {
+  TreeNote note;
+  uint64_t consumed = 0;
+};
+
+// In front of an answer.
+struct AnswerHeader {
+  uint64_t worker = 0;
+  uint64_t number = 0;
+  AnswerTag tag{};
+  uint64_t is_large = 0;  // its frames are the bundle's last ones
+};
+static_assert(sizeof(AnswerHeader) % sizeof(uint64_t) == 0);
+
+// The header, and what it says is in it.
+constexpr size_t kFramesBefore = 2;
+
+absl::Span<const std::byte> BytesOf(const TreeNote& note) {
+  return {reinterpret_cast<const std::byte*>(&note), sizeof note};
+}
+
+absl::Span<const Frame> AfterHeader(const Message& message) {
+  return absl::MakeConstSpan(message).subspan(1);
+}
+
+Message SignedPacket(Message message, uint64_t world, uint64_t number, const StreamSigner& signer) {
+  PacketHeader header{{kTreeMagic, TreeWord::kPacket, world, number}, {}};
+  header.signature = signer.Sign(BytesOf(header.note), AfterHeader(message));
+  message[0] = Frame::Copy(&header, sizeof header);
+  return message;
+}
+
+}  // namespace
+
+void PacketWriter::Add(const Message& message) { AppendFlat(message, words_); }
+
+Message PacketWriter::Seal(uint64_t world, uint64_t number, const StreamSigner& signer) {
+  return SignedPacket({Frame(), FrameOfWords(std::exchange(words_, {}))}, world, number, signer);
+}
+
+Message PacketWriter::SealWhole(const Message& message, uint64_t world, uint64_t number,
+                                const StreamSigner& signer) {
+  Message packet{Frame(), Frame()};
+  packet.insert(packet.end(), message.begin(), message.end());
+  return SignedPacket(std::move(packet), world, number, signer);
+}
+
+bool IsSigned(const Message& packet, const StreamPublicKey& controller) {
+  PacketHeader header;
+  if (packet.empty() || packet[0].size() != sizeof header) return false;
+  std::memcpy(&header, packet[0].data(), sizeof header);
+  return controller.Signed(header.signature, BytesOf(header.note), AfterHeader(packet));
+}
+
+Status ReadPacket(const Message& packet, const std::function<void(Message)>& take) {
+  if (packet.size() < kFramesBefore) return InvalidArgument("a packet without content");
+  Message message(packet.begin() + kFramesBefore, packet.end());
+  FlatReader reader(packet[1]);
+  if (!message.empty() && reader.AtEnd()) {
+    take(std::move(message));
+    return OkStatus();
+  }
+  while (!reader.AtEnd()) {
+    LOCKSTEP_RETURN_IF_ERROR(reader.TakeMessage(&message));
+    take(std::move(message));
+  }
+  return OkStatus();
+}
+
+void BundleWriter::Add(uint64_t worker, const AnswerKey& key, uint64_t number,
+                       const Message& message) {
+  const bool is_large = SizeOf(message) > kLargestPacked;
+  const AnswerHeader header{worker, number, key.TagOf(number, message), is_large ? 1u : 0u};
+  const size_t at = words_.size();
+  words_.resize(at + sizeof header / sizeof(uint64_t));
+  std::memcpy(words_.data() + at, &header, sizeof header);
+  if (is_large) {
+    large_ = message;
+  } else {
+    AppendFlat(message, words_);
+  }
+}
+
+StatusOr<bool> BundleWriter::Append(const Message& bundle) {
+  if (bundle.size() < kFramesBefore || bundle[1].size() % sizeof(uint64_t) != 0) {
+    return InvalidArgument("a bundle of ", bundle.size(), " frames cannot be passed on");
+  }
+  const bool is_large = bundle.size() > kFramesBefore;
+  if (is_full()) return false;
+  const size_t at = words_.size();
+  words_.resize(at + bundle[1].size() / sizeof(uint64_t));
+  if (bundle[1].size() > 0) std::memcpy(words_.data() + at, bundle[1].data(), bundle[1].size());
+  if (is_large) large_.assign(bundle.begin() + kFramesBefore, bundle.end());
+  return true;
+}
+
+Message BundleWriter::Take(uint64_t world, uint64_t number, uint64_t consumed) {
+  const BundleHeader header{{kTreeMagic, TreeWord::kBundle, world, number}, consumed};
+  Message bundle{Frame::Copy(&header, sizeof header), FrameOfWords(std::exchange(words_, {}))};
+  bundle.insert(bundle.end(), large_.begin(), large_.end());
+  large_.clear();
+  return bundle;
+}
+
+StatusOr<uint64_t> ConsumedOf(const Message& bundle) {
+  BundleHeader header;
+  if (bundle.empty() || bundle[0].size() != sizeof header) return InvalidArgument("not a bundle");
+  std::memcpy(&header, bundle[0].data(), sizeof header);
+  return header.consumed;
+}
+
+Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take) {
+  if (bundle.size() < kFramesBefore) return InvalidArgument("a bundle without content");
+  FlatReader reader(bundle[1]);
+  while (!reader.AtEnd()) {
+    Frame bytes;
+    AnswerHeader header;
+    LOCKSTEP_RETURN_IF_ERROR(reader.TakeBytes(sizeof header, &bytes));
+    std::memcpy(&header, bytes.data(), sizeof header);
+    Answer answer{header.worker, header.number, header.tag, {}};
+    if (header.is_large == 0) {
+      LOCKSTEP_RETURN_IF_ERROR(reader.TakeMessage(&answer.message));
+    } else if (reader.AtEnd()) {
+      answer.message.assign(bundle.begin() + kFramesBefore, bundle.end());
+    } else {
+      return InvalidArgument("a large answer is not the last one of its bundle");
+    }
+    take(std::move(answer));
+  }
+  return OkStatus();
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,265 @@
+#include "runtime/control/tree/tree_node.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/control/tree/flat_message.h"
+#include "runtime/control/tree/packet.h"
+
+namespace lockstep::control {
+namespace {
+
+// How far packets were consumed is told with every bundle, and at the latest after so many of them:
+// the controller keeps those that may not have arrived.
+constexpr uint64_t kTellConsumedEvery = 64;
+constexpr uint64_t kTellConsumedBytes = uint64_t{1} << 20;
+
+}  // namespace
+
+TreeNode::TreeNode(ClientChannel& direct, TreeConnections connections, Deliver deliver)
+    : direct_(direct),
+      connections_(std::move(connections)),
+      deliver_(std::move(deliver)),
+      upstream_([this](const Message& bundle) { SendUp(bundle); }) {}
+
+void TreeNode::Begin(const TreeOffer& offer) {
+  // What is left of the world before came from its parent, or comes from the controller yet.
+  offer_ = offer;
+  upstream_.Identify(offer.worker, offer.answers);
+  key_ = NewKeyPair();
+  std::string endpoint;
+  std::string key;
+  children_.reset();
+  ++changes_;
+  if (offer.has_children) {
+    auto children = ChildLinks::Open(offer.world, connections_.listen);
+    if (children.ok()) {
+      children_ = std::move(*children);
+      endpoint = children_->endpoint();
+      key = children_->key();
+      if (world_ == offer.world) children_->Start(position_);
+    } else {
+      log::Warn("this worker passes on no commands: ", lockstep::Message(children.status()));
+    }
+  }
+  (void)direct_.Send(
+      MakeNote(TreeWord::kHere, offer.world, 0, {endpoint, key, key_.public_key.Text()}));
+}
+
+absl::InlinedVector<Channel*, 3> TreeNode::channels() {
+  absl::InlinedVector<Channel*, 3> channels{&direct_};
+  if (parent_ != nullptr) channels.push_back(parent_.get());
+  if (children_ != nullptr) channels.push_back(&children_->channel());
+  return channels;
+}
+
+void TreeNode::Go() {
+  bool again = true;
+  while (again) {
+    again = GoOnce();
+    const uint64_t consumed = children_ == nullptr ? position_ : children_->Consumed(position_);
+    const bool is_far = consumed >= told_consumed_ + kTellConsumedEvery ||
+                        (consumed > told_consumed_ && bytes_since_told_ >= kTellConsumedBytes);
+    upstream_.Flush(offer_.world, consumed, is_far);
+    if (is_far) {
+      told_consumed_ = consumed;
+      bytes_since_told_ = 0;
+    }
+    // What was sent may hide what has come.
+    for (Channel* channel : channels()) again = again || !channel->drained();
+  }
+}
+
+bool TreeNode::GoOnce() {
+  bool any = false;
+  Message message;
+  while (direct_.Receive(&message)) {
+    any = true;
+    TakeDirect(std::move(message));
+  }
+  while (parent_ != nullptr && parent_->Receive(&message)) {
+    any = true;
+    TakeFromParent(message);
+  }
+  if (children_ != nullptr) {
+    const auto take = [this](const PeerName& child, uint64_t number, const Message& bundle) {
+      // One that cannot be passed on is not taken, and its child is heard no more.
+      if (!upstream_.PassOn(child, number, bundle).ok()) log::Warn("a worker below sends nonsense");
+    };
+    any = children_->Receive(take) || any;
+  }
+  return any;
+}
+
+bool TreeNode::IsDueBeforeTheEnd(const TreeNote& note) const {
+  return note.world == world_ &&
+         (note.word == TreeWord::kPacket || note.word == TreeWord::kOrphan ||
+          note.word == TreeWord::kForget || note.word == TreeWord::kTaken);
+}
+
+void TreeNode::TakeDirect(Message message) {
+  const std::optional<TreeNote> note = ReadTreeNote(message);
+  if (last_.has_value() && !(note.has_value() && IsDueBeforeTheEnd(*note))) {
+    held_.push_back(std::move(message));
+    return;
+  }
+  if (!note.has_value()) return deliver_(std::move(message));
+  TakeInOrder(message);
+  EndIfComplete();
+}
+
+void TreeNode::TakeInOrder(const Message& message) {
+  const TreeNote note = *ReadTreeNote(message);
+  const bool is_offered = note.world == offer_.world;
+  switch (note.word) {
+    case TreeWord::kStart:
+      world_ = note.world;
+      position_ = told_consumed_ = note.value;
+      if (children_ != nullptr && is_offered) children_->Start(position_);
+      return TryToJoin();
+    case TreeWord::kPacket:
+      // From the controller itself there are no gaps, and what it says twice was said before.
+      if (note.world == world_ && note.value == position_ + 1) Take(message);
+      return;
+    case TreeWord::kParent:
+      if (is_offered) JoinParent(message);
+      return;
+    case TreeWord::kChild:
+      if (is_offered && children_ != nullptr) {
+        children_->Expect(note.value, std::string(TextOfNote(message, 0)));
+      }
+      return;
+    case TreeWord::kForget:
+      if (is_offered && children_ != nullptr) children_->Forget(note.value);
+      return;
+    case TreeWord::kOrphan:
+      if (note.world == world_) LeaveParent("");
+      return;
+    case TreeWord::kTaken:
+      for (const auto& [child, number] : upstream_.NoteTaken(note.value)) {
+        if (children_ != nullptr) children_->TellTaken(child, number);
+      }
+      return;
+    case TreeWord::kLeave:
+      if (note.world == world_) last_ = note.value;
+      return;
+    default:
+      return;  // nothing that a controller says
+  }
+}
+
+void TreeNode::JoinParent(const Message& note) {
+  if (parent_ != nullptr || is_attached_) return;
+  place_ = ReadTreeNote(note)->value;
+  const std::string endpoint(TextOfNote(note, 0));
+  const std::string key(TextOfNote(note, 1));
+  CredentialSource credentials;
+  if (!key.empty()) {
+    const StatusOr<PublicKey> known = ParsePublicKey(key);
+    if (!known.ok()) return;
+    credentials = [own = key_, known = *known]() -> StatusOr<Credentials> {
+      return Credentials{own, {known}};
+    };
+  }
+  auto parent = connections_.connect(endpoint, std::move(credentials));
+  if (!parent.ok()) {
+    log::Warn("commands come from the controller itself: ", lockstep::Message(parent.status()));
+    return;
+  }
+  parent_ = std::move(*parent);
+  ++changes_;
+  has_asked_ = false;
+  TryToJoin();
+}
+
+void TreeNode::TryToJoin() {
+  if (parent_ == nullptr || has_asked_ || world_ != offer_.world) return;
+  has_asked_ = true;
+  const std::string_view place(reinterpret_cast<const char*>(&place_), sizeof place_);
+  (void)parent_->Send(MakeNote(TreeWord::kJoin, world_, position_, {place}));
+}
+
+void TreeNode::TakeFromParent(const Message& message) {
+  const std::optional<TreeNote> note = ReadTreeNote(message);
+  if (!note.has_value()) return LeaveParent("it says what no relay says");
+  // It may be in another world already, or not yet in this one.
+  if (note->world != world_) return;
+  switch (note->word) {
+    case TreeWord::kJoined:
+      if (!next_from_parent_.has_value()) next_from_parent_ = note->value + 1;
+      return AttachIfSeamless();
+    case TreeWord::kTaken:
+      for (const auto& [child, number] : upstream_.NoteTaken(note->value)) {
+        if (children_ != nullptr) children_->TellTaken(child, number);
+      }
+      return;
+    case TreeWord::kPacket:
+      break;
+    default:
+      return LeaveParent("it says what no relay says");
+  }
+  if (note->value == position_ + 1) {
+    if (!IsSigned(message, offer_.controller)) {
+      return LeaveParent("it sent a packet that the controller has not signed");
+    }
+    next_from_parent_ = note->value + 1;
+    Take(message);
+    AttachIfSeamless();
+    return EndIfComplete();
+  }
+  if (note->value <= position_) return;  // the controller was quicker
+  // Before it relies on its parent the controller sends it what is between.
+  if (is_attached_) return LeaveParent("it left out a packet");
+  next_from_parent_ = note->value + 1;
+}
+
+void TreeNode::AttachIfSeamless() {
+  if (is_attached_ || !next_from_parent_.has_value() || position_ + 1 < *next_from_parent_) return;
+  is_attached_ = true;
+  (void)direct_.Send(MakeNote(TreeWord::kAttached, world_, position_));
+}
+
+void TreeNode::Take(const Message& packet) {
+  ++position_;
+  bytes_since_told_ += SizeOf(packet);
+  if (children_ != nullptr && world_ == offer_.world) children_->PassOn(packet);
+  const Status read = ReadPacket(packet, [this](Message message) { deliver_(std::move(message)); });
+  if (!read.ok())
+    log::Error("a packet of the controller cannot be read: ", lockstep::Message(read));
+  AttachIfSeamless();
+}
+
+void TreeNode::LeaveParent(const std::string& why) {
+  if (!why.empty())
+    log::Warn(
+        "commands come from the controller itself again: the parent in the "
+        "tree is left, for ",
+        why);
+  if (parent_ != nullptr) (void)parent_->Send(MakeNote(TreeWord::kLeft, world_, 0));
+  parent_.reset();
+  next_from_parent_.reset();
+  const bool was_attached = std::exchange(is_attached_, false);
+  (void)direct_.Send(MakeNote(TreeWord::kReturned, world_, position_, {why}));
+  if (was_attached) upstream_.SendAgain();
+}
+
+void TreeNode::EndIfComplete() {
+  while (last_.has_value() && position_ >= *last_) {
+    parent_.reset();
+    next_from_parent_.reset();
+    world_ = 0;
+    last_.reset();
+    if (std::exchange(is_attached_, false)) upstream_.SendAgain();
+    std::deque<Message> held = std::exchange(held_, {});
+    for (Message& message : held) TakeDirect(std::move(message));
+  }
+}
+
+void TreeNode::SendUp(const Message& bundle) {
+  ClientChannel& up = is_attached_ && parent_ != nullptr ? *parent_ : direct_;
+  (void)up.Send(bundle);
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,105 @@
+// A worker's place in the tree: takes packets from its parent or from the controller itself, checks
+// them, passes them on, and hands out what is in them; passes answers up.
+//
+// Every worker begins as a child of the controller's, which sends it all packets. Once its parent
+// sends it what follows the last packet that it has got, it says so, and the controller stops. If
+// that parent is lost, or sends what the controller has not signed, or leaves something out, the
+// worker is a child of the controller's again, from the packet on that it has got last.
+//
+// A relay passes on nothing that it has not checked, so that what a hostile one makes up ends at
+// its children.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/tree/child_links.h"
+#include "runtime/control/tree/tree_note.h"
+#include "runtime/control/tree/upstream.h"
+
+namespace lockstep::control {
+
+// How a worker is connected with others in the tree.
+struct TreeConnections {
+  ListenForChildren listen;
+  // `credentials` are null where no key is asked for.
+  std::function<StatusOr<std::unique_ptr<ClientChannel>>(const std::string& endpoint,
+                                                         CredentialSource credentials)>
+      connect;
+};
+
+// Threads: one at a time. Nothing here waits.
+class TreeNode {
+ public:
+  // `direct` is the worker's own connection with the controller, borrowed. `deliver` is given what
+  // the controller says to this worker, in order.
+  using Deliver = std::function<void(Message)>;
+  TreeNode(ClientChannel& direct, TreeConnections connections, Deliver deliver);
+
+  // The worker was welcomed into a world that has this tree.
+  void Begin(const TreeOffer& offer);
+  // To the controller; leaves with the next Go().
+  void Send(const Message& message) { upstream_.Add(message); }
+  // Takes what has come, until there is no more, and sends what is to be sent.
+  void Go();
+  // Those to sleep on after Go(). They change with each call of Begin() or Go().
+  absl::InlinedVector<Channel*, 3> channels();
+
+  // Grows when channels() are others than before.
+  uint64_t changes() const { return changes_; }
+
+  // It gets packets from another worker than the controller.
+  bool is_below_another() const { return is_attached_; }
+  size_t children() const { return children_ == nullptr ? 0 : children_->size(); }
+  uint64_t position() const { return position_; }
+
+ private:
+  bool GoOnce();
+  void TakeDirect(Message message);
+  // Not while the tree's last packet is waited for, unless it is `due` before that.
+  void TakeInOrder(const Message& message);
+  bool IsDueBeforeTheEnd(const TreeNote& note) const;
+  void TakeFromParent(const Message& message);
+  // The next packet: it is checked unless it comes from the controller itself.
+  void Take(const Message& packet);
+  void JoinParent(const Message& note);
+  void TryToJoin();
+  void AttachIfSeamless();
+  // `why`: what is wrong with the parent; empty: the controller has said so.
+  void LeaveParent(const std::string& why);
+  void EndIfComplete();
+  void SendUp(const Message& bundle);
+
+  ClientChannel& direct_;
+  const TreeConnections connections_;
+  const Deliver deliver_;
+  KeyPair key_;  // shown to the parent
+  TreeOffer offer_;
+  Upstream upstream_;
+  std::unique_ptr<ChildLinks> children_;
+
+  uint64_t world_ = 0;            // of the packets that come now; 0: none do
+  uint64_t position_ = 0;         // of the last one
+  std::optional<uint64_t> last_;  // of this world, once that is known
+  std::deque<Message> held_;      // what the controller has said after that
+  uint64_t told_consumed_ = 0;
+  uint64_t bytes_since_told_ = 0;
+
+  std::unique_ptr<ClientChannel> parent_;
+  uint64_t place_ = 0;  // as the parent knows this worker
+  bool has_asked_ = false;
+  // Of the first packet that the parent has yet to send; none: it has not said.
+  std::optional<uint64_t> next_from_parent_;
+  bool is_attached_ = false;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace lockstep::control

@@ -1,0 +1,439 @@
+#include "runtime/control/tree/tree_server_channel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/control/tree/flat_message.h"
+
+namespace lockstep::control {
+namespace {
+
+// Of endpoints and keys, which are passed on to others.
+constexpr size_t kLongestText = 512;
+// Messages of the tree's own that are taken before something else gets its turn.
+constexpr int kMostNotesAtOnce = 256;
+// A worker keeps its bundles until it is told that they have come, every so many of them.
+constexpr uint64_t kTellTakenEvery = 16;
+// How many packets are kept before it is asked which are needed.
+constexpr uint64_t kForgetEvery = 64;
+
+std::string ShortText(const Message& note, size_t index) {
+  const std::string_view text = TextOfNote(note, index);
+  return std::string(text.substr(0, kLongestText));
+}
+
+}  // namespace
+
+TreeServerChannel::TreeServerChannel(std::unique_ptr<ServerChannel> sockets, int fan_out,
+                                     size_t most_replay_bytes)
+    : sockets_(std::move(sockets)), fan_out_(std::max(fan_out, 2)), log_(most_replay_bytes) {}
+
+TreeServerChannel::~TreeServerChannel() { Seal(); }
+
+TreeServerChannel::Place* TreeServerChannel::Tree::Find(const PeerName& peer) {
+  const auto found = index.find(peer);
+  if (found == index.end()) return nullptr;
+  Place& place = places[static_cast<size_t>(found->second)];
+  return place.worker == nullptr ? nullptr : &place;
+}
+
+TreeServerChannel::Worker& TreeServerChannel::WorkerOf(const PeerName& peer) {
+  std::unique_ptr<Worker>& worker = workers_[peer];
+  if (worker == nullptr) {
+    worker = std::make_unique<Worker>();
+    worker->peer = peer;
+    worker->number = ++last_worker_;
+    worker->key = AnswerKey::New();
+    worker->consumed = log_.last();
+    by_number_[worker->number] = worker.get();
+  }
+  return *worker;
+}
+
+void TreeServerChannel::Say(const PeerName& peer, TreeWord word, uint64_t world, uint64_t value,
+                            std::initializer_list<std::string_view> texts) {
+  (void)sockets_->Send({&peer, 1}, MakeNote(word, world, value, texts));
+}
+
+// --- Worlds.
+
+void TreeServerChannel::Arrange(const std::vector<PeerName>& peers) {
+  next_ = Tree();
+  asked_ = nullptr;
+  if (peers.size() <= static_cast<size_t>(fan_out_)) return;
+  next_.world = ++last_world_;
+  for (const PeerName& peer : peers) {
+    const int place = static_cast<int>(next_.places.size());
+    next_.index[peer] = place;
+    next_.places.push_back({.worker = &WorkerOf(peer), .parent = place / fan_out_ - 1});
+  }
+}
+
+std::optional<TreeOffer> TreeServerChannel::OfferTo(const PeerName& peer) {
+  const Place* const place = next_.Find(peer);
+  if (place == nullptr) return std::nullopt;
+  const size_t first_child = static_cast<size_t>(next_.index[peer] + 1) * fan_out_;
+  return TreeOffer{next_.world, place->worker->number, first_child < next_.places.size(),
+                   signer_.public_key(), place->worker->key};
+}
+
+void TreeServerChannel::Activate() {
+  tree_ = std::exchange(next_, {});
+  here_is_known_ = false;
+  asked_ = nullptr;
+  for (Place& place : tree_.places) {
+    if (place.worker == nullptr) continue;
+    place.worker->sent = log_.last();
+    Say(place.worker->peer, TreeWord::kStart, tree_.world, log_.last());
+  }
+}
+
+void TreeServerChannel::Dissolve() {
+  Seal();
+  for (const Place& place : tree_.places) {
+    if (place.worker == nullptr) continue;
+    place.worker->left_world = tree_.world;
+    place.worker->left_at = log_.last();
+    if (place.by == Place::By::kHere) place.worker->sent = log_.last();
+    Say(place.worker->peer, TreeWord::kLeave, tree_.world, log_.last());
+  }
+  left_ = std::exchange(tree_, {});
+  here_is_known_ = false;
+  asked_ = nullptr;
+}
+
+void TreeServerChannel::GiveUp(const PeerName& peer) {
+  asked_ = nullptr;
+  Seal();
+  if (Place* const place = next_.Find(peer); place != nullptr) place->worker = nullptr;
+  if (Place* const place = left_.Find(peer); place != nullptr) {
+    // Who has had the last packet takes no notice.
+    place->worker = nullptr;
+    for (const Place& child : left_.places) {
+      if (child.worker == nullptr || child.parent != left_.index[peer]) continue;
+      Say(child.worker->peer, TreeWord::kOrphan, left_.world, 0);
+    }
+  }
+  if (const auto found = tree_.index.find(peer); found != tree_.index.end()) {
+    const int lost = found->second;
+    Place& place = tree_.places[static_cast<size_t>(lost)];
+    if (place.worker != nullptr) {
+      Detach(lost);
+      for (size_t i = 0; i < tree_.places.size(); ++i) {
+        Place& child = tree_.places[i];
+        if (child.parent != lost || child.by != Place::By::kBelow) continue;
+        // It was counted in what its parent has told.
+        child.worker->consumed = std::max(child.worker->consumed, place.worker->consumed);
+        Reparent(child.worker->peer);
+      }
+      place.worker = nullptr;
+    }
+  }
+  const auto worker = workers_.find(peer);
+  if (worker == workers_.end()) return;
+  by_number_.erase(worker->second->number);
+  workers_.erase(worker);
+}
+
+// Its parent need not wait for it any more.
+void TreeServerChannel::Detach(int index) {
+  Place& place = tree_.places[static_cast<size_t>(index)];
+  here_is_known_ = false;
+  if (place.by != Place::By::kBelow) return;
+  place.by = Place::By::kReturning;
+  const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
+  if (parent.worker == nullptr) return;
+  Say(parent.worker->peer, TreeWord::kForget, tree_.world, static_cast<uint64_t>(index));
+}
+
+bool TreeServerChannel::Reparent(const PeerName& peer) {
+  Place* const place = tree_.Find(peer);
+  if (place == nullptr || place->by != Place::By::kBelow) return false;
+  Detach(tree_.index[peer]);
+  Say(peer, TreeWord::kOrphan, tree_.world, 0);
+  return true;
+}
+
+bool TreeServerChannel::IsBelowAnother(const PeerName& peer) const {
+  const auto found = tree_.index.find(peer);
+  if (found == tree_.index.end()) return false;
+  const Place& place = tree_.places[static_cast<size_t>(found->second)];
+  return place.worker != nullptr && place.by == Place::By::kBelow;
+}
+
+void TreeServerChannel::Break(const PeerName& peer, const Status& why) {
+  broken_.push_back({peer, why});
+}
+
+// --- To workers.
+
+TreeServerChannel::Reach TreeServerChannel::ReachOf(absl::Span<const PeerName> peers) {
+  // Who is sent to all keeps a list of them; who is sent to one may use the same memory again.
+  if (peers.size() > 1 && asked_ == peers.data() && asked_count_ == peers.size()) return reach_;
+  asked_ = peers.data();
+  asked_count_ = peers.size();
+  others_.clear();
+  Tree& tree = tree_.world != 0 ? tree_ : next_;
+  size_t found = 0;
+  for (const PeerName& peer : peers) {
+    if (tree.Find(peer) != nullptr) {
+      ++found;
+    } else {
+      others_.push_back(peer);
+    }
+  }
+  const auto there = std::count_if(tree.places.begin(), tree.places.end(),
+                                   [](const Place& place) { return place.worker != nullptr; });
+  reach_ = found == 0                                         ? Reach::kNone
+           : found == static_cast<size_t>(there) && found > 1 ? Reach::kAll
+                                                              : Reach::kSome;
+  return reach_;
+}
+
+Status TreeServerChannel::Send(absl::Span<const PeerName> peers, const Message& message) {
+  if (tree_.world == 0 && next_.world == 0) return sockets_->Send(peers, message);
+  switch (ReachOf(peers)) {
+    case Reach::kNone:
+      return sockets_->Send(peers, message);
+    case Reach::kSome:
+      if (tree_.world != 0) Dissolve();
+      return sockets_->Send(peers, message);
+    case Reach::kAll:
+      break;
+  }
+  if (tree_.world == 0) {
+    Activate();
+    ReachOf(peers);
+  }
+  if (!others_.empty()) LOCKSTEP_RETURN_IF_ERROR(sockets_->Send(others_, message));
+  Add(message);
+  return OkStatus();
+}
+
+void TreeServerChannel::Add(const Message& message) {
+  if (SizeOf(message) <= kLargestPacked) {
+    packet_.Add(message);
+    if (packet_.is_full()) Seal();
+    return;
+  }
+  Seal();
+  SendPacket(PacketWriter::SealWhole(message, tree_.world, log_.last() + 1, signer_));
+}
+
+void TreeServerChannel::Seal() {
+  if (!packet_.empty()) SendPacket(packet_.Seal(tree_.world, log_.last() + 1, signer_));
+}
+
+void TreeServerChannel::SendPacket(Message packet) {
+  if (!here_is_known_) {
+    here_is_known_ = true;
+    here_.clear();
+    for (const Place& place : tree_.places) {
+      if (place.worker != nullptr && place.by == Place::By::kHere) {
+        here_.push_back(place.worker->peer);
+      }
+    }
+  }
+  (void)sockets_->Send(here_, packet);
+  log_.Add(std::move(packet));
+  if (log_.last() % kForgetEvery == 0) ForgetConsumed();
+}
+
+void TreeServerChannel::Replay(Worker& worker, uint64_t after, uint64_t until) {
+  after = std::max(after, worker.sent);
+  if (after < until && after + 1 < log_.first()) {
+    return Break(worker.peer, Unavailable("it has got packet ", after, " last, and those up to ",
+                                          log_.first() - 1, " are kept no more"));
+  }
+  for (uint64_t number = after + 1; number <= until; ++number) {
+    (void)sockets_->Send({&worker.peer, 1}, log_.at(number));
+  }
+  worker.sent = std::max(after, until);
+}
+
+void TreeServerChannel::ForgetConsumed() {
+  uint64_t all = log_.last();
+  for (const Place& place : tree_.places) {
+    if (place.worker == nullptr || place.by == Place::By::kBelow) continue;
+    all = std::min(all, place.worker->consumed);
+  }
+  log_.Forget(all);
+}
+
+// --- From workers.
+
+bool TreeServerChannel::HasInput() {
+  Seal();
+  return !answers_.empty() || sockets_->HasInput();
+}
+
+void TreeServerChannel::BeginSleep() {
+  Seal();
+  sockets_->BeginSleep();
+}
+
+bool TreeServerChannel::Receive(PeerName* from, Message* message) {
+  Seal();
+  for (int i = 0; i < kMostNotesAtOnce; ++i) {
+    if (!answers_.empty()) {
+      *from = std::move(answers_.front().first);
+      *message = std::move(answers_.front().second);
+      answers_.pop_front();
+      by_tree_ = true;
+      return true;
+    }
+    by_tree_ = false;
+    if (!sockets_->Receive(from, message)) return false;
+    if (!TakeNote(*from, *message)) return true;
+  }
+  return false;
+}
+
+bool TreeServerChannel::TakeNote(const PeerName& from, const Message& message) {
+  const std::optional<TreeNote> note = ReadTreeNote(message);
+  if (!note.has_value()) return false;
+  const auto found = workers_.find(from);
+  if (found == workers_.end()) return true;  // it was given up, or was never in a tree
+  Worker& worker = *found->second;
+  switch (note->word) {
+    case TreeWord::kBundle:
+      TakeBundle(worker, *note, message);
+      return true;
+    case TreeWord::kReturned:
+      TakeReturned(worker, *note, message);
+      return true;
+    case TreeWord::kHere:
+      for (Tree* tree : {&tree_, &next_}) {
+        if (tree->world == note->world && tree->Find(from) != nullptr) {
+          TakeHere(*tree, tree->index[from], message);
+        }
+      }
+      return true;
+    case TreeWord::kAttached:
+      if (tree_.world == note->world && tree_.Find(from) != nullptr) {
+        TakeAttached(tree_.index[from], note->value);
+      }
+      return true;
+    default:
+      return true;  // nothing that a worker says
+  }
+}
+
+void TreeServerChannel::TakeHere(Tree& tree, int index, const Message& message) {
+  Place& place = tree.places[static_cast<size_t>(index)];
+  if (place.is_known) return;
+  place.is_known = true;
+  place.endpoint = ShortText(message, 0);
+  place.key = ShortText(message, 1);
+  place.child_key = ShortText(message, 2);
+  Introduce(tree, index);
+  const size_t first = static_cast<size_t>(index + 1) * static_cast<size_t>(fan_out_);
+  for (size_t child = first; child < first + static_cast<size_t>(fan_out_); ++child) {
+    if (child < tree.places.size()) Introduce(tree, static_cast<int>(child));
+  }
+}
+
+void TreeServerChannel::Introduce(Tree& tree, int index) {
+  const Place& child = tree.places[static_cast<size_t>(index)];
+  if (child.parent < 0 || child.worker == nullptr || !child.is_known) return;
+  const Place& parent = tree.places[static_cast<size_t>(child.parent)];
+  if (parent.worker == nullptr || !parent.is_known || parent.endpoint.empty()) return;
+  const auto value = static_cast<uint64_t>(index);
+  Say(parent.worker->peer, TreeWord::kChild, tree.world, value, {child.child_key});
+  Say(child.worker->peer, TreeWord::kParent, tree.world, value, {parent.endpoint, parent.key});
+}
+
+void TreeServerChannel::TakeAttached(int index, uint64_t position) {
+  Place& place = tree_.places[static_cast<size_t>(index)];
+  if (place.by != Place::By::kHere || place.parent < 0 || position > log_.last()) return;
+  Worker& worker = *place.worker;
+  const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
+  if (parent.worker == nullptr) {
+    // It has joined one that is lost by now, and is to come back.
+    Say(worker.peer, TreeWord::kOrphan, tree_.world, 0);
+    worker.sent = log_.last();
+    place.by = Place::By::kReturning;
+  } else {
+    worker.sent = log_.last();
+    place.by = Place::By::kBelow;
+    // All above it tell from now on how far it is, too, and have told without it before.
+    for (int above = place.parent; above >= 0;
+         above = tree_.places[static_cast<size_t>(above)].parent) {
+      Worker* const relay = tree_.places[static_cast<size_t>(above)].worker;
+      if (relay != nullptr) relay->consumed = std::min(relay->consumed, worker.consumed);
+    }
+    Say(worker.peer, TreeWord::kTaken, tree_.world, worker.bundles);
+    worker.told = worker.bundles;
+  }
+  here_is_known_ = false;
+}
+
+void TreeServerChannel::TakeReturned(Worker& worker, const TreeNote& note, const Message& message) {
+  if (note.value > log_.last()) {
+    return Break(worker.peer,
+                 InvalidArgument("it says to have got packet ", note.value, " of ", log_.last()));
+  }
+  if (note.world == worker.left_world && note.world != tree_.world) {
+    return Replay(worker, note.value, worker.left_at);
+  }
+  Place* const place = note.world == tree_.world ? tree_.Find(worker.peer) : nullptr;
+  if (place == nullptr || place->by == Place::By::kHere) return;
+  if (const std::string why = ShortText(message, 0); !why.empty() && place->parent >= 0) {
+    log::Warn("worker ", tree_.index[worker.peer],
+              " of the tree gets commands from here again: of ", "worker ", place->parent,
+              ", which it had them from, it says that ", why);
+  }
+  Detach(tree_.index[worker.peer]);
+  Seal();
+  place->by = Place::By::kHere;
+  here_is_known_ = false;
+  Replay(worker, note.value, log_.last());
+}
+
+void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const Message& message) {
+  const StatusOr<uint64_t> consumed = ConsumedOf(message);
+  if (!consumed.ok() || *consumed > log_.last()) {
+    return Break(worker.peer, InvalidArgument("it sends bundles that cannot be"));
+  }
+  worker.consumed = std::max(worker.consumed, *consumed);
+  worker.bundles = std::max(worker.bundles, note.value);
+  const uint64_t self = worker.number;
+  const PeerName peer = worker.peer;
+  const Status read = ReadBundle(message, [&](Answer answer) {
+    const bool from_itself = answer.worker == self;
+    TakeAnswer(std::move(answer), from_itself);
+  });
+  if (!read.ok()) return Break(peer, read);
+  const bool is_large = message.size() > 2;
+  if (!is_large && worker.bundles < worker.told + kTellTakenEvery) return;
+  worker.told = worker.bundles;
+  Say(worker.peer, TreeWord::kTaken, note.world, worker.bundles);
+}
+
+void TreeServerChannel::TakeAnswer(Answer answer, bool from_itself) {
+  const auto found = by_number_.find(answer.worker);
+  if (found == by_number_.end()) return;  // of one that is lost
+  Worker& worker = *found->second;
+  // What may have been lost was said again.
+  if (answer.number <= worker.answers) return;
+  if (!AreSame(answer.tag, worker.key.TagOf(answer.number, answer.message))) {
+    if (from_itself) return Break(worker.peer, PermissionDenied("its answers are not its own"));
+    if (Reparent(worker.peer)) {
+      log::Warn(
+          "a relay has passed on what the worker below it has not said: it is heard directly");
+    }
+    return;
+  }
+  if (answer.number != worker.answers + 1) {
+    // A relay has left something out. The worker has kept it, and says it again when it returns;
+    // if it has not, it was told that this had arrived.
+    if (Reparent(worker.peer) || !from_itself) return;
+    return Break(worker.peer, Unavailable("its answers after number ", worker.answers,
+                                          " were lost on their way through other workers"));
+  }
+  worker.answers = answer.number;
+  answers_.emplace_back(worker.peer, std::move(answer.message));
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,164 @@
+#include "runtime/client/host_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/random.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/control/value_codec.h"
+#include "tests/unit/runtime/client/fake_controller.h"
+
+namespace lockstep::client {
+namespace {
+
+using testing::Contains;
+using testing::Not;
+
+// Worker-0 lends the beginning of one segment.
+class HostTensorsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string name = std::string(SharedSegment::kNamePrefix) + "lent-" + RandomHex(8);
+    auto segment = SharedSegment::Create(name, 4096);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    segment_ = *std::move(segment);
+    controller_.locate = [this](wire::TensorLocation::Builder location) {
+      location.setSegment(segment_->name());
+      location.setDtype(wire::DType::FLOAT32);
+      location.initShape(1).set(0, 4);
+      return OkStatus();
+    };
+    controller_.num_workers = 2;
+    core_ = controller_.Open();
+    MakeParts(/*map_memory=*/true);
+  }
+  void MakeParts(bool map_memory) {
+    bulk_ = std::make_unique<BulkCopier>(*core_, control::ZmqContext::Create(),
+                                         control::NewKeyPair(), map_memory, "inproc://nowhere");
+    whole_ = std::make_unique<WholeTensors>(*core_, *bulk_);
+    tensors_ = std::make_unique<HostTensors>(*core_, *bulk_, *whole_);
+  }
+  void LendNothing() {
+    controller_.locate = [](wire::TensorLocation::Builder) { return OkStatus(); };
+  }
+  StatusOr<SharedTensor> Make() { return tensors_->Make({4}, DType::kFloat32); }
+  std::vector<wire::Command::Which> Commands() {
+    EXPECT_EQ(core_->Flush(), OkStatus());
+    std::vector<wire::Command::Which> commands;
+    for (const auto& batch : controller_.batches) {
+      commands.insert(commands.end(), batch.commands.begin(), batch.commands.end());
+    }
+    return commands;
+  }
+
+  FakeController controller_;
+  std::unique_ptr<SharedSegment> segment_;
+  std::unique_ptr<SessionCore> core_;
+  std::unique_ptr<BulkCopier> bulk_;
+  std::unique_ptr<WholeTensors> whole_;
+  std::unique_ptr<HostTensors> tensors_;
+};
+
+TEST_F(HostTensorsTest, WhatIsFilledIsWorker0sMemory) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_TRUE(tensor->is_lent());
+  std::fill_n(tensor->Elements<float>()->data(), 4, 2.5f);
+  EXPECT_EQ(reinterpret_cast<const float*>(segment_->data())[3], 2.5f);
+  EXPECT_EQ(tensor->Elements<double>().status().code(), StatusCode::kInvalidArgument);
+}
+
+// Worker-0 sees by then that the client maps its memory, and keeps it if it loses the client.
+TEST_F(HostTensorsTest, MemoryIsUsedAfterWorker0HasAnsweredOnceMore) {
+  ASSERT_TRUE(Make().ok());
+  EXPECT_EQ(Commands().back(), wire::Command::RELEASE);
+  EXPECT_THAT(Commands(), Contains(wire::Command::SYNC).Times(1));
+  ASSERT_TRUE(Make().ok());
+  EXPECT_THAT(Commands(), Contains(wire::Command::SYNC).Times(1));
+}
+
+TEST_F(HostTensorsTest, HandingOverIsOneCommandWhichCopiesNothing) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const size_t before = Commands().size();
+  const StatusOr<DRef> ref = tensors_->MoveToWorker0(*std::move(tensor));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  const auto commands = Commands();
+  EXPECT_EQ(std::vector(commands.begin() + static_cast<int64_t>(before), commands.end()),
+            std::vector{wire::Command::END_LOAN});
+}
+
+// Another thread would have to be woken for it, and nobody waits for it.
+TEST_F(HostTensorsTest, HandingOverSendsNothingByItself) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const size_t before = controller_.batches.size();
+  const StatusOr<DRef> ref = tensors_->MoveToWorker0(*std::move(tensor));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(controller_.batches.size(), before);
+  EXPECT_EQ(core_->Close(), OkStatus());
+  EXPECT_EQ(controller_.batches.back().commands, std::vector{wire::Command::END_LOAN});
+}
+
+TEST_F(HostTensorsTest, ItsMappingOutlivesTheSession) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  tensors_.reset();
+  whole_.reset();
+  bulk_.reset();
+  core_.reset();
+  std::fill_n(tensor->Elements<float>()->data(), 4, 1.5f);
+  EXPECT_EQ(reinterpret_cast<const float*>(segment_->data())[0], 1.5f);
+}
+
+TEST_F(HostTensorsTest, AWorkerThatLendsNothingIsAskedOnce) {
+  LendNothing();
+  for (int i = 0; i < 2; ++i) {
+    StatusOr<SharedTensor> tensor = Make();
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_FALSE(tensor->is_lent());
+    EXPECT_EQ(tensor->size_bytes(), 16u);
+    EXPECT_EQ(controller_.locates, 1);
+  }
+}
+
+TEST_F(HostTensorsTest, NoMemoryIsAskedForThatIsNotToBeMapped) {
+  MakeParts(/*map_memory=*/false);
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_FALSE(tensor->is_lent());
+  EXPECT_EQ(controller_.locates, 0);
+  // Worker-0 has no bulk socket here, by which it would be copied.
+  EXPECT_EQ(tensors_->MoveToWorker0(*std::move(tensor)).status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Commands(), Not(Contains(wire::Command::END_LOAN)));
+}
+
+TEST_F(HostTensorsTest, WhyNothingIsLentIsTold) {
+  controller_.locate = [](wire::TensorLocation::Builder location) {
+    control::WriteError(location.initRefusal(), control::ErrorOf(ResourceExhausted("full")));
+    return OkStatus();
+  };
+  EXPECT_EQ(Make().status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(core_->Look(), OkStatus());
+}
+
+TEST_F(HostTensorsTest, ABroadcastThatIsRefusedSendsNothing) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const size_t before = Commands().size();
+  EXPECT_EQ(tensors_->DealOut(OperationKind::kBroadcast, *std::move(tensor), {.team = {0, 7}})
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_FALSE(tensor->IsNull());
+  EXPECT_EQ(Commands().size(), before);
+}
+
+}  // namespace
+}  // namespace lockstep::client

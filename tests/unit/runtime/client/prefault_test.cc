@@ -1,0 +1,85 @@
+#include "runtime/client/prefault.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "runtime/base/random.h"
+
+namespace lockstep::client {
+namespace {
+
+class PrefaultTest : public testing::Test {
+ protected:
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kSize = size_t{8} << 20;
+
+  void SetUp() override {
+    const std::string name = std::string(SharedSegment::kNamePrefix) + "prefault-" + RandomHex(8);
+    auto owner = SharedSegment::Create(name, kSize);
+    ASSERT_TRUE(owner.ok()) << owner.status();
+    owner_ = *std::move(owner);
+    ASSERT_EQ(owner_->Reserve(kSize), OkStatus());
+    auto mapped = SharedSegment::Open(name);
+    ASSERT_TRUE(mapped.ok()) << mapped.status();
+    segment_ = *std::move(mapped);
+  }
+  // How many pages of [begin, end) this process has mapped.
+  size_t CountMapped(size_t begin, size_t end) const {
+    const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    EXPECT_GE(file, 0);
+    size_t mapped = 0;
+    for (size_t at = begin; at < end; at += kPage) {
+      const auto page = reinterpret_cast<uintptr_t>(segment_->data() + at) / kPage;
+      uint64_t entry = 0;
+      EXPECT_EQ(pread(file, &entry, sizeof entry, static_cast<off_t>(page * sizeof entry)),
+                static_cast<ssize_t>(sizeof entry));
+      mapped += entry >> 63;
+    }
+    close(file);
+    return mapped;
+  }
+
+  std::unique_ptr<SharedSegment> owner_;
+  std::shared_ptr<const SharedSegment> segment_;
+};
+
+TEST_F(PrefaultTest, PagesAreMappedAndKeepTheirContents) {
+  std::memset(owner_->data(), 7, kSize);
+  Prefault prefault;
+  prefault.Now(segment_, segment_->data() + 64, kSize / 2 - 64);
+  EXPECT_EQ(CountMapped(0, kSize / 2), kSize / 2 / kPage);
+  EXPECT_EQ(CountMapped(kSize / 2, kSize), 0u);
+  EXPECT_EQ(std::memcmp(segment_->data(), owner_->data(), kSize), 0);
+}
+
+TEST_F(PrefaultTest, SmallTensorsAreLeftToTheirFaults) {
+  Prefault prefault;
+  prefault.Now(segment_, segment_->data(), 16 * kPage);
+  EXPECT_EQ(CountMapped(0, kSize), 0u);
+}
+
+TEST_F(PrefaultTest, WhatAThreadMapsIsMappedInTheEnd) {
+  Prefault prefault;
+  for (const size_t begin : {size_t{0}, kSize / 2, size_t{0}}) {
+    prefault.InBackground(segment_, segment_->data() + begin, kSize / 2);
+  }
+  while (CountMapped(0, kSize) < kSize / kPage) usleep(100);
+}
+
+TEST_F(PrefaultTest, WhatWaitsIsGivenUpAtTheEnd) {
+  {
+    Prefault prefault;
+    prefault.InBackground(segment_, segment_->data(), kSize);
+  }
+  std::memset(segment_->data(), 3, kSize);
+  EXPECT_EQ(std::memcmp(segment_->data(), owner_->data(), kSize), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::client

@@ -1,0 +1,254 @@
+// Controller's channel and workers' nodes together: what is said arrives everywhere, once and in
+// order, whoever is lost on the way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/runtime/control/tree/tree_network.h"
+
+namespace lockstep::control {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<std::string> Numbered(const std::string& name, int from, int until) {
+  std::vector<std::string> texts;
+  for (int i = from; i < until; ++i) texts.push_back(name + std::to_string(i));
+  return texts;
+}
+// What a worker has heard, without what joining takes.
+std::vector<std::string> CommandsOf(const TreeNetwork::Worker& worker) {
+  std::vector<std::string> commands;
+  for (const std::string& text : worker.heard) {
+    if (!text.starts_with("welcome") && text != "first") commands.push_back(text);
+  }
+  return commands;
+}
+
+TEST(TreeTest, FewAreToldAndAllHear) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  EXPECT_EQ(network.CountBelowOthers(), 12);
+  std::vector<size_t> before;
+  for (size_t i = 0; i < network.size(); ++i) before.push_back(network.DirectLinkOf(i).sent_down);
+  for (const std::string& text : Numbered("call ", 0, 10)) network.Broadcast(text);
+  network.Settle();
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_EQ(CommandsOf(network.at(i)), Numbered("call ", 0, 10)) << "worker " << i;
+    EXPECT_EQ(network.at(i).heard.front(), "welcome 1");
+    // All that left together is one packet.
+    EXPECT_EQ(network.DirectLinkOf(i).sent_down - before[i], i < 2 ? 1u : 0u) << "worker " << i;
+  }
+}
+
+TEST(TreeTest, FewWorkersHaveNoTree) {
+  TreeNetwork network(4, 4);
+  network.Join();
+  network.Broadcast("call");
+  network.Settle();
+  EXPECT_EQ(network.CountBelowOthers(), 0);
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_THAT(network.at(i).heard, ElementsAre("welcome 1", "first", "call"));
+  }
+}
+
+TEST(TreeTest, AnswersComeUpInOrder) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  const std::string large(100'000, 'x');
+  for (size_t i = 0; i < network.size(); ++i) {
+    for (int n = 0; n < 50; ++n) network.Say(i, std::to_string(n));
+    network.Say(i, large);
+    network.Say(i, "last");
+  }
+  network.Settle();
+  std::vector<std::string> expected = Numbered("", 0, 50);
+  expected.insert(expected.end(), {large, "last"});
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_EQ(network.AnswersOf(i), expected) << "worker " << i;
+  }
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
+TEST(TreeTest, LargeCommandsKeepTheirPlace) {
+  TreeNetwork network(6, 2);
+  network.Join();
+  const std::string large(100'000, 'x');
+  network.Broadcast("before");
+  network.Broadcast(large);
+  network.Broadcast("after");
+  network.Settle();
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_THAT(CommandsOf(network.at(i)), ElementsAre("before", large, "after"));
+  }
+}
+
+TEST(TreeTest, ALostRelayTakesNothingAlong) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  network.at(0).is_stopped = true;  // what comes is not passed on
+  for (const std::string& text : Numbered("call ", 0, 5)) network.Broadcast(text);
+  network.Say(2, "answer under way");
+  network.Say(6, "answer from further below");
+  network.Settle();
+  EXPECT_THAT(CommandsOf(network.at(2)), IsEmpty());
+  network.Lose(0);
+  for (const std::string& text : Numbered("call ", 5, 10)) network.Broadcast(text);
+  network.Settle();
+  for (size_t i = 1; i < network.size(); ++i) {
+    EXPECT_EQ(CommandsOf(network.at(i)), Numbered("call ", 0, 10)) << "worker " << i;
+  }
+  EXPECT_THAT(network.AnswersOf(2), ElementsAre("answer under way"));
+  EXPECT_THAT(network.AnswersOf(6), ElementsAre("answer from further below"));
+  EXPECT_EQ(network.CountBelowOthers(), 10) << "those right below it have come back";
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
+TEST(TreeTest, AnotherWorldComesAfterAllThatWasSaidBefore) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  network.at(1).is_stopped = true;
+  network.Broadcast("under way");
+  network.Welcome();
+  network.Settle();
+  EXPECT_THAT(network.at(2).heard, ElementsAre("welcome 1", "first", "under way", "welcome 2"));
+  EXPECT_THAT(network.at(4).heard, ElementsAre("welcome 1", "first"))
+      << "the welcome waits for what its parent has yet to pass on";
+  network.at(1).is_stopped = false;
+  network.Settle();
+  network.Begin();
+  network.Broadcast("call");
+  network.Settle();
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_THAT(network.at(i).heard,
+                ElementsAre("welcome 1", "first", "under way", "welcome 2", "call"))
+        << "worker " << i;
+  }
+  EXPECT_EQ(network.CountBelowOthers(), 12);
+}
+
+TEST(TreeTest, ARelayThatIsLostBetweenTwoWorldsKeepsNobodyBack) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  network.at(1).is_stopped = true;
+  network.Broadcast("under way");
+  network.Welcome();
+  network.Settle();
+  network.Lose(1);
+  network.Settle();
+  for (size_t i = 2; i < network.size(); ++i) {
+    EXPECT_THAT(network.at(i).heard, ElementsAre("welcome 1", "first", "under way", "welcome 2"))
+        << "worker " << i;
+  }
+}
+
+TEST(TreeTest, AWorkerThatReplacesAnotherTakesItsPlace) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  network.Lose(0);
+  network.Settle();
+  network.Replace(0);
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  for (const std::string& text : Numbered("call ", 0, 3)) network.Broadcast(text);
+  network.Settle();
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_EQ(CommandsOf(network.at(i)), Numbered("call ", 0, 3)) << "worker " << i;
+  }
+  EXPECT_EQ(network.CountBelowOthers(), 12);
+}
+
+// It is told that it has something still; if it was dropped meanwhile, that is a loss, and said.
+TEST(TreeTest, AGapThatCannotBeClosedIsALoss) {
+  TreeNetwork network(6, 2, /*most_replay_bytes=*/8192);
+  network.Join();
+  network.at(0).is_stopped = true;
+  for (int i = 0; i < 100; ++i) {
+    network.Broadcast("call");
+    network.TakeAnswers();  // each makes a packet
+  }
+  network.Lose(0);
+  network.Settle();
+  const auto broken = network.server().TakeBroken();
+  ASSERT_EQ(broken.size(), 2u);
+  EXPECT_THAT(lockstep::Message(broken[0].why), testing::HasSubstr("are kept no more"));
+  EXPECT_THAT(CommandsOf(network.at(2)), IsEmpty()) << "nothing comes after a gap";
+}
+
+TEST(TreeTest, PacketsAreForgottenOnceAllHaveThem) {
+  TreeNetwork network(14, 2, /*most_replay_bytes=*/size_t{200} << 10);
+  network.Join();
+  const std::string text(1000, 'x');
+  for (int i = 0; i < 1000; ++i) {
+    network.Broadcast(text);
+    network.Settle();
+  }
+  // Had all been kept, those that it needs would have been dropped by now.
+  network.at(0).is_stopped = true;
+  for (int i = 0; i < 100; ++i) {
+    network.Broadcast("call");
+    network.TakeAnswers();
+  }
+  network.Lose(0);
+  network.Settle();
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+  EXPECT_EQ(network.at(2).heard.size(), 2u + 1000 + 100);
+}
+
+// Anybody may be slow, or be lost, at any moment.
+TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&random](size_t end) { return static_cast<size_t>(random() % end); };
+    TreeNetwork network(15, 2);
+    network.Settle();
+    network.Begin();
+    std::vector<std::string> said;
+    std::vector<int> answered(network.size(), 0);
+    int lost = 0;
+    for (int step = 0; step < 600; ++step) {
+      switch (below(10)) {
+        case 0:
+        case 1:
+          said.push_back("call " + std::to_string(said.size()));
+          network.Broadcast(said.back());
+          break;
+        case 2:
+          network.TakeAnswers();
+          break;
+        case 3:
+          if (const size_t i = below(network.size()); network.at(i).node != nullptr) {
+            network.Say(i, std::to_string(answered[i]++));
+          }
+          break;
+        case 4:
+          if (const size_t i = below(network.size());
+              lost < 4 && step > 300 && network.at(i).node != nullptr) {
+            ++lost;
+            network.Lose(i);
+          }
+          break;
+        default:
+          network.Go(below(network.size()));
+          break;
+      }
+    }
+    network.Settle();
+    for (size_t i = 0; i < network.size(); ++i) {
+      if (network.at(i).node == nullptr) continue;
+      EXPECT_EQ(CommandsOf(network.at(i)), said) << "worker " << i;
+      EXPECT_EQ(network.AnswersOf(i), Numbered("", 0, answered[i])) << "worker " << i;
+    }
+    EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::control

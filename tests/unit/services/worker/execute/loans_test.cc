@@ -1,0 +1,182 @@
+// Memory that is lent to a client: nothing else comes to be where it may still write.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/support/child.h"
+#include "tests/unit/services/worker/execute/executor_under_test.h"
+
+namespace lockstep::worker {
+namespace {
+
+using support::Child;
+using testing::HasSubstr;
+
+class LoansTest : public ExecutorTest {
+ protected:
+  void Lend(bool is_new, int64_t size_bytes = 1000) {
+    Run([&](auto command) {
+      auto lend = command.initLend();
+      lend.setRegister(kTensor.Packed());
+      lend.setIsNew(is_new);
+      lend.setDtype(wire::DType::UINT8);
+      lend.initShape(1).set(0, size_bytes);
+    });
+  }
+  void EndLoan() {
+    Run([](auto command) { command.setEndLoan(kTensor.Packed()); });
+  }
+  uint64_t Offset() {
+    uint64_t offset = 0;
+    ReadLocation([&](wire::TensorLocation::Reader location) { offset = location.getOffset(); });
+    return offset;
+  }
+  Status Refusal() {
+    Status refusal;
+    ReadLocation([&](wire::TensorLocation::Reader location) {
+      if (location.hasRefusal()) refusal = control::ReadError(location.getRefusal()).ToStatus();
+    });
+    return refusal;
+  }
+  bool HasValue() { return executor_->sessions().Find(kSession)->registers().Read(kTensor).ok(); }
+  size_t held_bytes() { return executor_->sessions().Find(kSession)->registers().held_bytes(); }
+};
+
+TEST_F(LoansTest, WhatIsLentIsTheRegistersTensor) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  EXPECT_EQ(Segment(), arena_->name());
+  const uint64_t offset = Offset();
+  EndLoan();
+  Locate();
+  EXPECT_EQ(Offset(), offset);
+  EXPECT_TRUE(Failure().ok()) << Failure();
+  EXPECT_EQ(held_bytes(), 1000u);
+  Release(kTensor);
+  EXPECT_EQ(live(), 0u);
+}
+
+TEST_F(LoansTest, ATensorThatIsThereIsLentWhereItLies) {
+  OpenSession();
+  MakeTensor();
+  Locate();
+  const uint64_t offset = Offset();
+  Lend(/*is_new=*/false);
+  EXPECT_EQ(Segment(), arena_->name());
+  EXPECT_EQ(Offset(), offset);
+  EXPECT_EQ(live(), 1u);
+}
+
+TEST_F(LoansTest, DroppingTheNameEndsTheLoan) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  Release(kTensor);
+  EXPECT_EQ(live(), 0u);
+  EXPECT_EQ(held_bytes(), 0u);
+}
+
+TEST_F(LoansTest, WhatIsLentIsKeptAndCountedWhenItsRegisterIsWrittenAgain) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  MakeTensor();
+  EXPECT_TRUE(Failure().ok()) << Failure();
+  EXPECT_EQ(live(), 2u);
+  EXPECT_EQ(held_bytes(), 2000u);
+  EndLoan();
+  EXPECT_EQ(live(), 1u);
+  EXPECT_EQ(held_bytes(), 1000u);
+  EXPECT_TRUE(HasValue());
+}
+
+// A stopped peer may still write to the destination of a collective, and the client to what it was
+// lent: the one gives its register up, the other keeps the memory.
+TEST_F(LoansTest, WhatIsLentIsKeptWhenAFailedCollectiveDropsItsRegister) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  log_.outcome = Unavailable("rank 1 was stopped");
+  log_.may_still_change = true;
+  Run([](auto command) {
+    auto collective = command.initCollective();
+    collective.setKind(wire::CollectiveKind::ALL_REDUCE);
+    collective.setSource(kTensor.Packed());
+    collective.setDestination(kTensor.Packed());
+  });
+  EXPECT_EQ(Failure().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(HasValue());
+  EXPECT_EQ(live(), 1u);
+  EXPECT_EQ(held_bytes(), 1000u);
+  Release(kTensor);
+  EXPECT_EQ(live(), 0u);
+  EXPECT_EQ(held_bytes(), 0u);
+}
+
+TEST_F(LoansTest, WhatIsLentTwiceIsKeptUntilBothLoansEnd) {
+  OpenSession();
+  MakeTensor();
+  Lend(/*is_new=*/false);
+  Lend(/*is_new=*/false);
+  MakeTensor();
+  EndLoan();
+  EXPECT_EQ(live(), 2u);
+  EndLoan();
+  EXPECT_EQ(live(), 1u);
+}
+
+TEST_F(LoansTest, AClosedSessionsLoansAreKeptWhileItsClientLives) {
+  for (const bool client_lost : {false, true}) {
+    Child client;
+    OpenSession(client.pid());
+    Lend(/*is_new=*/true);
+    ASSERT_EQ(Segment(), arena_->name());
+    CloseSession(client_lost);
+    EXPECT_EQ(live(), 1u);
+    client.End();
+    executor_->sessions().lent_memory().FreeEnded();
+    EXPECT_EQ(live(), 0u);
+  }
+}
+
+TEST_F(LoansTest, WhatWasHandedOverGoesWithItsSession) {
+  Child client;
+  OpenSession(client.pid());
+  Lend(/*is_new=*/true);
+  EndLoan();
+  CloseSession(/*client_lost=*/false);
+  EXPECT_EQ(live(), 0u);
+  EXPECT_TRUE(executor_->sessions().lent_memory().empty());
+}
+
+TEST_F(LoansTest, NothingIsLentToAClientThatCannotBeWatched) {
+  OpenSession(/*pid=*/-1);
+  Lend(/*is_new=*/true);
+  EXPECT_EQ(Segment(), "");
+  EXPECT_FALSE(HasValue());
+  MakeTensor();
+  Lend(/*is_new=*/false);
+  EXPECT_EQ(Segment(), "");
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
+  EXPECT_TRUE(Failure().ok()) << Failure();
+}
+
+TEST_F(LoansTest, AFullArenaIsNoFailureOfTheSession) {
+  OpenSession();
+  Lend(/*is_new=*/true, static_cast<int64_t>(arena_->capacity_bytes()) + 1);
+  EXPECT_TRUE(Failure().ok()) << Failure();
+  EXPECT_EQ(Refusal().code(), StatusCode::kResourceExhausted) << Refusal();
+  EXPECT_THAT(Message(Refusal()), HasSubstr("arena"));
+  EXPECT_FALSE(HasValue());
+  Lend(/*is_new=*/true);
+  EXPECT_TRUE(Refusal().ok()) << Refusal();
+  EXPECT_TRUE(HasValue());
+}
+
+TEST_F(LoansTest, WhatIsNoTensorIsNotLent) {
+  OpenSession();
+  GetFunction("lockstep.nop");
+  Run([](auto command) { command.initLend().setRegister(kFunction.Packed()); });
+  EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(Failure()), HasSubstr("only the memory of tensors can be lent"));
+}
+
+}  // namespace
+}  // namespace lockstep::worker

@@ -225,10 +225,13 @@ struct Command {
 
     lend :group {
       # Lends the memory of a tensor in the worker's arena to a client on its host, which reads and writes it where it
-      # lies until `endLoan`, or a `release` of the register. Until then, or until the client's process has ended, it
+      # lies until `endLoan`, or a `release` of the loan's name. Until then, or until the client's process has ended, it
       # is used for nothing else, whatever becomes of the register and the session. Answered with a TensorLocation,
       # when every command before it has completed. Without a segment nothing is lent.
       register @51 :RegisterId;
+      loan @57 :RegisterId;
+      # The loan's name, which no other loan has: a new register, that holds nothing. 0: the register's own, which the
+      # client then names nowhere else.
       isNew @52 :Bool;
       # The register gets a new tensor of that dtype and shape, uninitialised; none if nothing is lent.
       dtype @53 :V.DType;

@@ -31,7 +31,7 @@ StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
       control::WriteDims(lend.initShape(static_cast<unsigned>(shape.ndim())), shape);
     });
   }));
-  if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(ref));
+  if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(ref), DRef());
   std::lock_guard lock(mutex_);
   lends_nothing_ = worker;
   return MakeOwn(shape, dtype);
@@ -40,17 +40,21 @@ StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
 StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(from, "the register"));
   if (bulk_.maps_memory()) {
+    // The register may have other names, and live on: the loan ends when this one is dropped.
+    DRef loan;
     LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
-      return core_.Ask(0, [&](wire::Command::Builder command) {
+      return core_.AskNaming(0, &loan, [&](wire::Command::Builder command, RegisterId name) {
         command.setOnlyRank(0);
-        command.initLend().setRegister(from.id().Packed());
+        auto lend = command.initLend();
+        lend.setRegister(from.id().Packed());
+        lend.setLoan(name.Packed());
       });
     }));
     if (lent.memory != nullptr) {
       // What it holds may change under other names of the session.
       LOCKSTEP_RETURN_IF_ERROR(ForgetLayout(core_, from));
       core_.DropCopies(from);
-      return Wrap(std::move(lent), std::move(from));
+      return Wrap(std::move(lent), std::move(from), std::move(loan));
     }
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor copied, bulk_.Read(from));
@@ -61,16 +65,22 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
 
 StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
-  SharedTensor tensor = std::move(from);
   // Its elements are here also if that worker-0 is lost.
-  if (!IsLentHere(tensor)) return tensors_.CopyToWorker0(tensor.shape(), tensor.buffer());
+  if (!IsLentHere(from)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef copied, tensors_.CopyToWorker0(from.shape(), from.buffer()));
+    from = SharedTensor();
+    return copied;
+  }
   // Stores that bypass the caches are done before worker-0 is told.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   LOCKSTEP_RETURN_IF_ERROR(core_.IssueWithNext([&](wire::Command::Builder command) {
     command.setOnlyRank(0);
-    command.setEndLoan(tensor.ref_.id().Packed());
+    command.setEndLoan((from.loan_.IsNull() ? from.ref_ : from.loan_).id().Packed());
   }));
-  return std::move(tensor.ref_);
+  const SharedTensor handed_over = std::move(from);
+  // Made of it while the program could write to it.
+  core_.DropCopies(handed_over.ref_);
+  return handed_over.ref_;
 }
 
 StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
@@ -96,12 +106,13 @@ Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
   return InvalidArgument("this host tensor holds nothing: it was handed over, or never made");
 }
 
-SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref) {
+SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref, DRef loan) {
   SharedTensor tensor;
   tensor.dtype_ = lent.dtype;
   tensor.shape_ = std::move(lent.shape);
   tensor.data_ = lent.memory;
   tensor.ref_ = std::move(ref);
+  tensor.loan_ = std::move(loan);
   tensor.segment_ = std::move(lent.segment);
   tensor.lender_ = {lent.lender.first_command, lent.lender.pid};
   return tensor;
@@ -112,11 +123,11 @@ StatusOr<SharedTensor> HostTensors::MakeOwn(const Shape& shape, DType dtype) {
   SharedTensor tensor;
   tensor.dtype_ = dtype;
   tensor.shape_ = shape;
-  const size_t whole = std::max<size_t>(1, (tensor.size_bytes() + kAlignment - 1) / kAlignment);
+  const size_t size_bytes = static_cast<size_t>(shape.NumElements()) * SizeOf(dtype);
+  const size_t whole = std::max<size_t>(1, (size_bytes + kAlignment - 1) / kAlignment);
   tensor.owned_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole * kAlignment)));
   if (tensor.owned_ == nullptr) {
-    return ResourceExhausted("there is no memory for a host tensor of ",
-                             RoundedSize(tensor.size_bytes()));
+    return ResourceExhausted("there is no memory for a host tensor of ", RoundedSize(size_bytes));
   }
   tensor.data_ = tensor.owned_.get();
   return tensor;

@@ -29,7 +29,7 @@ class HostTensors {
   StatusOr<SharedTensor> Make(const Shape& shape, DType dtype);
   StatusOr<SharedTensor> MoveFromWorker0(DRef from);
 
-  // These take `from`, unless they return kInvalidArgument.
+  // These take `from` if it was handed over, also where the command after that failed.
   StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
   // A broadcast or a scatter, from the first rank of those that take part.
   StatusOr<DRef> DealOut(OperationKind kind, SharedTensor&& from, const CollectiveOptions& options);
@@ -37,8 +37,8 @@ class HostTensors {
 
  private:
   Status CheckHeld(const SharedTensor& tensor) const;
-  // `lent` is the register's that `ref` names.
-  static SharedTensor Wrap(BorrowedTensor lent, DRef ref);
+  // `lent` is the register's that `ref` names; `loan` is null where that is the loan's name, too.
+  static SharedTensor Wrap(BorrowedTensor lent, DRef ref, DRef loan);
   static StatusOr<SharedTensor> MakeOwn(const Shape& shape, DType dtype);
   // What was seen when it was asked.
   bool LendsNothing(const SessionCore::WorkerZero& worker);

@@ -180,11 +180,12 @@ class Session {
   // commands before it, to ask worker-0 for the memory. kResourceExhausted: worker-0 has none left
   // for it, or the session none (max_session_bytes); the session goes on.
   StatusOr<SharedTensor> MakeHostTensor(const Shape& shape, DType dtype);
-  // Hands it over: the register exists on worker-0 only. `from` is null then, unless this is
-  // kInvalidArgument (it was so before). One whose worker-0 was lost since is copied.
+  // Hands it over: the register exists on worker-0 only. `from` is null then; after an error it is
+  // as it was. One whose worker-0 was lost since, or of another session, is copied.
   StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
   // The other way round: worker-0's tensor, to be read where it lies, or a copy of it if it cannot.
-  // Waits for the commands before it. Other DRefs of the register name the same elements.
+  // Waits for the commands before it. Other DRefs of the register name the same elements, as long
+  // as nothing else is put into it; handed back, it is that register again.
   StatusOr<SharedTensor> MoveFromWorker0(DRef from);
 
   // --- Collectives -----------------------------------------------------------------------------

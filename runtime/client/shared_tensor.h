@@ -41,6 +41,7 @@ class SharedTensor {
     data_ = std::exchange(other.data_, nullptr);
     ref_ = std::move(other.ref_);
     segment_ = std::move(other.segment_);
+    loan_ = std::move(other.loan_);
     owned_ = std::move(other.owned_);
     lender_ = other.lender_;
     return *this;
@@ -90,3 +91,4 @@ class SharedTensor {
 };
 
 }  // namespace lockstep
+  DRef loan_;

@@ -69,6 +69,10 @@ StatusOr<control::Frame> Lend(SessionState& session, wire::Command::Lend::Reader
                               tensor::Arena& arena, const tensor::Processors& places,
                               const RunningCommand& running, Rank rank) {
   const RegisterId id = RegisterId::FromPacked(lend.getRegister());
+  const RegisterId loan = lend.getLoan() == 0 ? id : RegisterId::FromPacked(lend.getLoan());
+  if (session.loans().Has(loan)) {
+    return InvalidArgument("what register ", loan, " names is lent already");
+  }
   std::optional<Tensor> tensor;
   if (!lend.getIsNew()) {
     LOCKSTEP_ASSIGN_OR_RETURN(tensor, TensorIn(session, id, places));
@@ -83,7 +87,11 @@ StatusOr<control::Frame> Lend(SessionState& session, wire::Command::Lend::Reader
     LOCKSTEP_ASSIGN_OR_RETURN(tensor, std::move(made));
   }
   const bool is_lent = tensor.has_value() && MayShare(session, arena, *tensor);
-  if (is_lent) session.loans().Lend(id, *tensor);
+  if (is_lent) {
+    // Among the registers it has their limits, and goes when its name is released.
+    if (loan != id) LOCKSTEP_RETURN_IF_ERROR(session.Write(loan, registers::None{}));
+    session.loans().Lend(loan, id, *tensor);
+  }
   return control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
     if (tensor.has_value()) WriteLocation(location, arena, *tensor, is_lent);
   });

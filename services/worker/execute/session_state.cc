@@ -125,10 +125,8 @@ void SessionState::Adopt(const control::SessionRecord& record) {
 }
 
 Status SessionState::Release(RegisterId id) {
-  if (!loans_.IsEmpty()) [[unlikely]] {
-    loans_.EndAll(id);
-    (void)CountKeptBytes();  // less is always well
-  }
+  if (!loans_.IsEmpty()) [[unlikely]]
+    EndLoan(id);
   return Kill(id);
 }
 

@@ -240,6 +240,7 @@ class SessionState {
   MemoryLoans& loans() { return loans_; }
   void EndLoan(RegisterId id) {
     loans_.End(id);
+  // That of this name is over, if there is one.
     (void)CountKeptBytes();  // less is always well
   }
 

@@ -85,6 +85,8 @@ class FakeController {
       Answer(request, OkStatus());
     }
   }
+  // Called before the next batch is answered, once.
+  std::function<void()> on_next_batch;
   // Called before a reset of that generation is answered.
   std::function<void(uint32_t generation)> on_reset;
   // Where worker-0 says that every register is, and that what it lends is.
@@ -101,6 +103,12 @@ class FakeController {
   // How the commands that bind a program have named it.
   std::vector<wire::Binding::Which> bindings;
   std::vector<uint32_t> resets;
+  // Of the last collective: whether its root gives the source away.
+  bool gives_source = false;
+  // The names of the loans that were asked for (0: the register's), and of registers that were let
+  // go.
+  std::vector<uint64_t> loans;
+  std::vector<uint64_t> released;
   int locates = 0;
   wire::BytesWish bytes_wish{};  // of the last that asked where a register is
 
@@ -130,6 +138,15 @@ class FakeController {
                         is_located = command.isLocate() || command.isLend();
                         if (command.isLocate()) bytes_wish = command.getLocate().getBytes();
                         if (command.isBind()) {
+                        if (command.isCollective()) {
+                          gives_source = command.getCollective().getGivesSource();
+                        }
+                        if (command.isLend()) loans.push_back(command.getLend().getLoan());
+                        if (command.isRelease()) {
+                          for (const uint64_t name : command.getRelease().getRegisters()) {
+                            released.push_back(name);
+                          }
+                        }
                           bindings.push_back(command.getBind().getBinding().which());
                         }
                         return OkStatus();
@@ -138,6 +155,7 @@ class FakeController {
     }
     batches.push_back(std::move(taken));
     if (batch.getRequest() == 0) return;
+    if (on_next_batch) std::exchange(on_next_batch, nullptr)();
     if (!answers_batches) return waiting_batches_.push_back(batch.getRequest());
     if (!is_located) return Answer(batch.getRequest(), OkStatus());
     ++locates;

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
+#include "runtime/client/session_commands.h"
 #include "runtime/control/value_codec.h"
 #include "tests/unit/runtime/client/fake_controller.h"
 
@@ -48,6 +50,12 @@ class HostTensorsTest : public testing::Test {
     controller_.locate = [](wire::TensorLocation::Builder) { return OkStatus(); };
   }
   StatusOr<SharedTensor> Make() { return tensors_->Make({4}, DType::kFloat32); }
+  DRef Handed(StatusOr<SharedTensor> tensor) {
+    EXPECT_TRUE(tensor.ok()) << tensor.status();
+    StatusOr<DRef> ref = tensors_->MoveToWorker0(*std::move(tensor));
+    EXPECT_TRUE(ref.ok()) << ref.status();
+    return *std::move(ref);
+  }
   std::vector<wire::Command::Which> Commands() {
     EXPECT_EQ(core_->Flush(), OkStatus());
     std::vector<wire::Command::Which> commands;
@@ -158,6 +166,69 @@ TEST_F(HostTensorsTest, ABroadcastThatIsRefusedSendsNothing) {
             StatusCode::kInvalidArgument);
   EXPECT_FALSE(tensor->IsNull());
   EXPECT_EQ(Commands().size(), before);
+}
+
+// The program, or a plan, may keep other names of the register, and do so for each step.
+TEST_F(HostTensorsTest, WhatWasTakenIsGivenBackWhenItIsDropped) {
+  const DRef kept = Handed(Make());
+  {
+    StatusOr<SharedTensor> taken = tensors_->MoveFromWorker0(kept);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_TRUE(taken->is_lent());
+  }
+  (void)Commands();
+  ASSERT_NE(controller_.loans.back(), 0u);
+  EXPECT_THAT(controller_.released, Contains(controller_.loans.back()));
+  EXPECT_THAT(controller_.released, Not(Contains(kept.id().Packed())));
+}
+
+TEST_F(HostTensorsTest, ALoanEndsThatWasNoUse) {
+  const DRef kept = Handed(Make());
+  MakeParts(/*map_memory=*/true);
+  // It has to be mapped anew, and the session fails before that may be used.
+  auto locate = controller_.locate;
+  controller_.locate = [this, locate](wire::TensorLocation::Builder location) {
+    LOCKSTEP_RETURN_IF_ERROR(locate(location));
+    controller_.on_next_batch = [this] {
+      controller_.answers_batches = false;
+      controller_.SayFailed(0, Internal("why"));
+    };
+    return OkStatus();
+  };
+  EXPECT_EQ(tensors_->MoveFromWorker0(kept).status().code(), StatusCode::kInternal);
+  ASSERT_EQ(core_->Reset(), OkStatus());
+  (void)Commands();
+  EXPECT_THAT(controller_.released, Contains(controller_.loans.back()));
+}
+
+TEST_F(HostTensorsTest, WhatCouldNotBeHandedOverKeepsItsElements) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  controller_.SayFailed(0, Internal("why"));
+  EXPECT_EQ(core_->Look().code(), StatusCode::kInternal);
+  EXPECT_EQ(tensors_->MoveToWorker0(*std::move(tensor)).status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(tensor->is_lent());
+  EXPECT_EQ(tensor->count(), 4u);
+  ASSERT_EQ(core_->Reset(), OkStatus());
+  EXPECT_TRUE(tensors_->MoveToWorker0(*std::move(tensor)).ok());
+  EXPECT_TRUE(tensor->IsNull());
+}
+
+// They were made of what the program has overwritten since.
+TEST_F(HostTensorsTest, CopiesInOtherLayoutsAreDroppedWhenItIsHandedBack) {
+  const DRef kept = Handed(Make());
+  StatusOr<SharedTensor> taken = tensors_->MoveFromWorker0(kept);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  const auto layout = plan::Layout::Make({4}, DType::kFloat32, *plan::Mesh::Line({0, 1}),
+                                         {plan::Placement::Shard(0)});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const StatusOr<DRef> copy = IssueEmpty(*core_, {4}, DType::kFloat32, std::nullopt);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  core_->SetLayout(*copy, std::make_shared<const plan::Layout>(*layout));
+  core_->KeepCopy(kept, *copy, core_->generation(), core_->WritesTo(kept));
+  ASSERT_FALSE(core_->CopyOf(kept, *layout, core_->generation()).IsNull());
+  ASSERT_TRUE(tensors_->MoveToWorker0(*std::move(taken)).ok());
+  EXPECT_TRUE(core_->CopyOf(kept, *layout, core_->generation()).IsNull());
 }
 
 }  // namespace

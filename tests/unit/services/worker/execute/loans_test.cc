@@ -14,17 +14,25 @@ using testing::HasSubstr;
 
 class LoansTest : public ExecutorTest {
  protected:
-  void Lend(bool is_new, int64_t size_bytes = 1000) {
+  static constexpr RegisterId kLoan{3, 1};
+  static constexpr RegisterId kOtherLoan{4, 1};
+
+  void Lend(bool is_new, int64_t size_bytes = 1000, RegisterId loan = {}) {
     Run([&](auto command) {
       auto lend = command.initLend();
+      lend.setLoan(loan.IsNone() ? 0 : loan.Packed());
       lend.setRegister(kTensor.Packed());
       lend.setIsNew(is_new);
       lend.setDtype(wire::DType::UINT8);
       lend.initShape(1).set(0, size_bytes);
     });
   }
-  void EndLoan() {
-    Run([](auto command) { command.setEndLoan(kTensor.Packed()); });
+  void LendAs(RegisterId loan) { Lend(/*is_new=*/false, 0, loan); }
+  void EndLoan(RegisterId loan = kTensor) {
+    Run([&](auto command) {
+      command.setOnlyRank(0);
+      command.setEndLoan(loan.Packed());
+    });
   }
   uint64_t Offset() {
     uint64_t offset = 0;
@@ -110,16 +118,46 @@ TEST_F(LoansTest, WhatIsLentIsKeptWhenAFailedCollectiveDropsItsRegister) {
   EXPECT_EQ(held_bytes(), 0u);
 }
 
-TEST_F(LoansTest, WhatIsLentTwiceIsKeptUntilBothLoansEnd) {
+// The register has other names, and stays.
+TEST_F(LoansTest, ALoanWithANameOfItsOwnEndsWhenThatIsDropped) {
   OpenSession();
   MakeTensor();
-  Lend(/*is_new=*/false);
-  Lend(/*is_new=*/false);
+  for (int step = 0; step < 4; ++step) {
+    LendAs({3, static_cast<uint32_t>(step + 1)});
+    EXPECT_EQ(held_bytes(), 1000u);
+    MakeTensor();
+    EXPECT_EQ(live(), 2u);
+    EXPECT_EQ(held_bytes(), 2000u);
+    Release({3, static_cast<uint32_t>(step + 1)});
+    EXPECT_EQ(live(), 1u);
+    EXPECT_EQ(held_bytes(), 1000u);
+  }
+  EXPECT_TRUE(HasValue());
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
+  EXPECT_TRUE(Failure().ok()) << Failure();
+}
+
+TEST_F(LoansTest, WhatIsLentTwiceIsKeptUntilBothLoansEndAndCountsOnce) {
+  OpenSession();
   MakeTensor();
-  EndLoan();
+  LendAs(kLoan);
+  LendAs(kOtherLoan);
+  MakeTensor();
+  EXPECT_EQ(held_bytes(), 2000u);
+  EndLoan(kLoan);
   EXPECT_EQ(live(), 2u);
-  EndLoan();
+  EXPECT_EQ(held_bytes(), 2000u);
+  EndLoan(kOtherLoan);
   EXPECT_EQ(live(), 1u);
+  EXPECT_EQ(held_bytes(), 1000u);
+}
+
+TEST_F(LoansTest, NoTwoLoansHaveOneName) {
+  OpenSession();
+  MakeTensor();
+  LendAs(kLoan);
+  LendAs(kLoan);
+  EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(LoansTest, AClosedSessionsLoansAreKeptWhileItsClientLives) {

@@ -85,9 +85,11 @@ StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
 
 StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
                                     const CollectiveOptions& options) {
-  CollectiveCall call{.kind = kind, .gives_source = true};
+  CollectiveCall call{.kind = kind};
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
   LOCKSTEP_RETURN_IF_ERROR(CheckPlaces(core_, call, options));
+  // Who has another name of the register takes it to stay.
+  call.gives_source = IsOnlyName(from);
   LOCKSTEP_ASSIGN_OR_RETURN(call.source, MoveToWorker0(std::move(from)));
   return IssueCollective(core_, call, options);
 }
@@ -142,6 +144,10 @@ bool HostTensors::IsLentHere(const SharedTensor& tensor) {
   if (!tensor.is_lent() || tensor.ref_.session() != core_.facts().id) return false;
   const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
   return tensor.lender_ == SharedTensor::Lender{now.first_command, now.pid};
+}
+
+bool HostTensors::IsOnlyName(const SharedTensor& tensor) {
+  return tensor.loan_.IsNull() || !IsLentHere(tensor);
 }
 
 }  // namespace lockstep::client

@@ -45,6 +45,8 @@ class HostTensors {
   // Of a tensor that is lent by this session's worker-0, as it is now.
   bool IsLentHere(const SharedTensor& tensor);
 
+  // Whether nothing else names the register that it is handed over in.
+  bool IsOnlyName(const SharedTensor& tensor);
   SessionCore& core_;
   BulkCopier& bulk_;
   WholeTensors& tensors_;

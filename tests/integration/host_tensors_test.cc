@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -168,6 +169,31 @@ TEST_P(HostTensorsTest, WhatIsTakenFromWorker0CanBeHandedBack) {
   const DRef again = Unwrap(session_->MoveToWorker0(std::move(taken)));
   EXPECT_EQ(Elements(again, 0)[0], 17);
   EXPECT_EQ(Elements(again, 0)[1], 2);
+}
+
+TEST_P(HostTensorsTest, WhatOtherNamesHaveIsNotGivenAway) {
+  const DRef kept = Unwrap(session_->MoveToWorker0(Numbers(1)));
+  std::vector<int32_t> read(size_t{kCount});
+  EXPECT_OK(session_->CopyFromWorker0({read.data(), read.size(), DType::kInt32}, kept));
+  const DRef all = Unwrap(session_->BroadcastFromWorker0(Unwrap(session_->MoveFromWorker0(kept))));
+  EXPECT_EQ(Elements(kept, 0), Iota(1, kCount));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->CopyToWorker0(kept, ViewOf(Iota(5, kCount).data(), size_t{kCount})));
+  EXPECT_EQ(Elements(kept, 0), Iota(5, kCount));
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(Elements(all, rank), Iota(1, kCount));
+}
+
+// More than the arena holds, were any of it kept.
+TEST_P(HostTensorsTest, WhatIsTakenOfARegisterThatStaysIsFreed) {
+  constexpr int64_t kLarge = int64_t{12} << 20;
+  const DRef kept = Unwrap(session_->Empty({1}, DType::kUInt8, 0));
+  for (int step = 0; step < 8; ++step) {
+    const HostTensor next{DType::kUInt8, {kLarge}, std::string(size_t{kLarge}, 'x')};
+    EXPECT_OK(session_->DebugSet(kept, 0, next));
+    const SharedTensor taken = Unwrap(session_->MoveFromWorker0(kept));
+    EXPECT_EQ(static_cast<const char*>(taken.data())[kLarge - 1], 'x');
+  }
+  EXPECT_OK(session_->SyncAll());
 }
 
 TEST_P(HostTensorsTest, WhatIsDroppedIsFreed) {

@@ -201,6 +201,18 @@ TEST_F(HostTensorsTest, ALoanEndsThatWasNoUse) {
   EXPECT_THAT(controller_.released, Contains(controller_.loans.back()));
 }
 
+TEST_F(HostTensorsTest, OnlyWhatHasNoOtherNamesIsGivenAway) {
+  EXPECT_TRUE(tensors_->DealOut(OperationKind::kBroadcast, *Make(), {}).ok());
+  (void)Commands();
+  EXPECT_TRUE(controller_.gives_source);
+  const DRef kept = Handed(Make());
+  StatusOr<SharedTensor> taken = tensors_->MoveFromWorker0(kept);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_TRUE(tensors_->DealOut(OperationKind::kBroadcast, *std::move(taken), {}).ok());
+  (void)Commands();
+  EXPECT_FALSE(controller_.gives_source);
+}
+
 TEST_F(HostTensorsTest, WhatCouldNotBeHandedOverKeepsItsElements) {
   StatusOr<SharedTensor> tensor = Make();
   ASSERT_TRUE(tensor.ok()) << tensor.status();

@@ -81,10 +81,12 @@ const BulkCopier::Location* BulkCopier::FindKnown(RegisterId id, Use use,
   const bool comes_with_answer = use == Use::kRead && location.memory == nullptr &&
                                  location.size_bytes() <= wire::MOST_ANSWER_BYTES;
   if (comes_with_answer || unfinished_.count(id.Packed()) > 0) return nullptr;
-  // In one generation a register keeps its memory for life, so a known place stays true; but
-  // commands that were issued and not yet executed may still use what is there.
+  // In one generation a register keeps its memory for life, unless it is a plan's output, so a
+  // known place stays true until a plan is executed; but commands that were issued and not yet
+  // executed may still use what is there.
   const auto idle = core_.FindIdleWorkerZero(location.generation, now);
-  return idle.has_value() && !NoticeReplacement(*idle) ? &location : nullptr;
+  if (!idle.has_value() || NoticeReplacement(*idle)) return nullptr;
+  return location.plan_executions == core_.plan_executions() ? &location : nullptr;
 }
 
 StatusOr<BulkCopier::Found> BulkCopier::Find(const DRef& ref, Use use) {
@@ -114,6 +116,7 @@ StatusOr<BulkCopier::Answer> BulkCopier::Ask(RegisterId id, Use use, bool renew)
   answer.location.id = id;
   // Before it asks: a reset that comes meanwhile makes the answer out of date.
   answer.location.generation = core_.generation();
+  answer.location.plan_executions = core_.plan_executions();
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core_.Ask(0, [&](wire::Command::Builder command) {
                               command.setOnlyRank(0);

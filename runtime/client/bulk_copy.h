@@ -97,6 +97,7 @@ class BulkCopier {
     RegisterId id;
     // In which it was asked for: a failure may free a register, so a reset ends what is known.
     Generation generation;
+    uint64_t plan_executions = 0;  // before it was asked for
 
     size_t size_bytes() const { return static_cast<size_t>(shape.NumElements()) * SizeOf(dtype); }
   };

@@ -1,6 +1,7 @@
 // The state of a session that its Session object and its DRefs share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -138,14 +139,17 @@ class SessionCore {
     return result;
   }
 
-  // For plans: the same in that generation only; kFailedPrecondition if the session was reset
-  // since.
+  // For executions of plans: the same in that generation only; kFailedPrecondition if the session
+  // was reset since.
   template <typename Fill>
   Status IssueOperationIn(Generation generation, const OperationUse& use, Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    plan_executions_.fetch_add(1, std::memory_order_relaxed);
     LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(generation));
     LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
+  // How often that was done. Outputs that a function returns are elsewhere after each.
+  uint64_t plan_executions() const { return plan_executions_.load(std::memory_order_relaxed); }
     return SendIfDue();
   }
   // ... and one that binds `program` and gives `count` registers new names. `fill` is told these,
@@ -408,6 +412,7 @@ class SessionCore {
   UnpairedMessages unpaired_;                                    // of this generation
   plan::KnownPrograms programs_;                                 // the same
   fragment::KnownCalls<std::shared_ptr<const SentCall>> calls_;  // the same
+  std::atomic<uint64_t> plan_executions_{0};  // written with mutex_ held
   FragmentTrafficCounts fragment_traffic_;
   SessionInput input_;
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered

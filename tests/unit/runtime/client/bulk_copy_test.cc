@@ -85,6 +85,22 @@ TEST_F(BulkCopyTest, WhereATensorIsIsAskedForOnce) {
   EXPECT_EQ(controller_.locates, asked);
 }
 
+// Outputs that a function returns are in other memory then.
+TEST_F(BulkCopyTest, WhereATensorIsIsAskedForAgainAfterAPlanWasExecuted) {
+  ASSERT_EQ(Read(), OkStatus());
+  const int asked = controller_.locates;
+  ASSERT_EQ(Sync(), OkStatus());
+  ASSERT_EQ(Read(), OkStatus());
+  EXPECT_EQ(controller_.locates, asked);
+  ASSERT_EQ(core_->IssueOperationIn(
+                core_->generation(), {OperationKind::kAllToAll, false, {0}},
+                [](wire::Command::Builder command) { command.initExecute().setBound(1); }),
+            OkStatus());
+  ASSERT_EQ(Sync(), OkStatus());
+  ASSERT_EQ(Read(), OkStatus());
+  EXPECT_EQ(controller_.locates, asked + 1);
+}
+
 // Worker-0 has no bulk socket here.
 TEST_F(BulkCopyTest, NoMemoryIsMappedByAClientThatDoesNotWantTo) {
   MakeCopier(/*map_memory=*/false);

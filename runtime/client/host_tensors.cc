@@ -141,7 +141,9 @@ bool HostTensors::LendsNothing(const SessionCore::WorkerZero& worker) {
 }
 
 bool HostTensors::IsLentHere(const SharedTensor& tensor) {
-  if (!tensor.is_lent() || tensor.ref_.session() != core_.facts().id) return false;
+  // Also in one process sessions may have the same numbers, and workers the same facts: sessions of
+  // several clusters, or one that was left and attached to again, which has ended its loans.
+  if (!tensor.is_lent() || !core_.CheckOwn(tensor.ref_, "").ok()) return false;
   const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
   return tensor.lender_ == SharedTensor::Lender{now.first_command, now.pid};
 }

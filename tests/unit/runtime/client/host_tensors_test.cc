@@ -213,6 +213,35 @@ TEST_F(HostTensorsTest, OnlyWhatHasNoOtherNamesIsGivenAway) {
   EXPECT_FALSE(controller_.gives_source);
 }
 
+// Its number is the same, and its worker-0 looks the same: so do those of two clusters in one
+// process, and of a session that was left and attached to again.
+TEST_F(HostTensorsTest, WhatAnotherSessionHasLentIsCopied) {
+  FakeController controller;
+  controller.num_workers = 2;
+  controller.locate = [this](wire::TensorLocation::Builder location) {
+    location.setSegment(segment_->name());
+    location.setOffset(64);
+    location.setDtype(wire::DType::FLOAT32);
+    location.initShape(1).set(0, 4);
+    return OkStatus();
+  };
+  const auto core = controller.Open();
+  BulkCopier bulk(*core, control::ZmqContext::Create(), control::NewKeyPair(), true,
+                  "inproc://nowhere");
+  WholeTensors whole(*core, bulk);
+  HostTensors others(*core, bulk, whole);
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  std::fill_n(tensor->Elements<float>()->data(), 4, 3.5f);
+  const StatusOr<DRef> ref = others.MoveToWorker0(*std::move(tensor));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(reinterpret_cast<const float*>(segment_->data() + 64)[3], 3.5f);
+  EXPECT_EQ(core->Flush(), OkStatus());
+  for (const auto& batch : controller.batches) {
+    EXPECT_THAT(batch.commands, Not(Contains(wire::Command::END_LOAN)));
+  }
+}
+
 TEST_F(HostTensorsTest, WhatCouldNotBeHandedOverKeepsItsElements) {
   StatusOr<SharedTensor> tensor = Make();
   ASSERT_TRUE(tensor.ok()) << tensor.status();

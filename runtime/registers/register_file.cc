@@ -105,9 +105,13 @@ Status RegisterFile::CheckRoom(size_t more) const {
 
 Status RegisterFile::KeepBeside(size_t bytes) {
   if (bytes > bytes_beside_) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(bytes - bytes_beside_));
+  RecordBeside(bytes);
+  return OkStatus();
+}
+
+void RegisterFile::RecordBeside(size_t bytes) {
   held_bytes_ += bytes - bytes_beside_;
   bytes_beside_ = bytes;
-  return OkStatus();
 }
 
 Status RegisterFile::Kill(RegisterId id) {

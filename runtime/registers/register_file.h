@@ -102,6 +102,8 @@ class RegisterFile {
   // So many bytes are kept for the session beside its registers from now on: they count among the
   // held. kResourceExhausted, and it stays as it was, if they are more than before, and too many.
   Status KeepBeside(size_t bytes);
+  // The same of what is kept already, and is not given up because there is too much of it.
+  void RecordBeside(size_t bytes);
 
   // Counts memory that outlives what has counted it, among the held bytes.
   const LastingBytes& lasting_bytes() const { return lasting_bytes_; }

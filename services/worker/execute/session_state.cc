@@ -106,10 +106,14 @@ Status SessionState::CountKeptBytes() {
   return registers_->KeepBeside(programs_.bytes() + fragments_.bytes() + loans_.bytes_apart());
 }
 
+void SessionState::RecordKeptBytes() {
+  registers_->RecordBeside(programs_.bytes() + fragments_.bytes() + loans_.bytes_apart());
+}
+
 void SessionState::ForgetPrograms() {
   programs_.Clear();
   fragments_.Clear();
-  (void)CountKeptBytes();  // less is always well
+  RecordKeptBytes();
 }
 
 void SessionState::Adopt(const control::SessionRecord& record) {

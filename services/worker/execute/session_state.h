@@ -199,16 +199,18 @@ class SessionState {
   // return. The errors of RegisterFile.
   Status Write(RegisterId id, registers::Value value, registers::LayoutPtr layout = nullptr) {
     LetGo(id);
-    if (!loans_.IsEmpty()) [[unlikely]]
-      LOCKSTEP_RETURN_IF_ERROR(OutliveLoans(id));
-    return registers_->Write(id, std::move(value), std::move(layout));
+    LOCKSTEP_RETURN_IF_ERROR(registers_->Write(id, std::move(value), std::move(layout)));
+    // What is lent of the old value is kept all the same, so it counts, be it too much.
+    if (!loans_.IsEmpty() && OutliveLoans(id)) [[unlikely]]
+      return registers_->CheckRoom(0);
+    return OkStatus();
   }
   Status Kill(RegisterId id) {
     LetGo(id);
-    const Status killed = registers_->Kill(id);
+    LOCKSTEP_RETURN_IF_ERROR(registers_->Kill(id));
     if (!loans_.IsEmpty()) [[unlikely]]
-      LOCKSTEP_RETURN_IF_ERROR(OutliveLoans(id));
-    return killed;
+      OutliveLoans(id);  // not more than before
+    return OkStatus();
   }
   // The client has dropped the name: it does not write to what was lent under it any more either.
   Status Release(RegisterId id);
@@ -238,10 +240,10 @@ class SessionState {
   // What the client reads and writes where it lies. What was lent is kept, and counted, until the
   // loan ends, whatever the registers hold meanwhile.
   MemoryLoans& loans() { return loans_; }
+  // That of this name is over, if there is one.
   void EndLoan(RegisterId id) {
     loans_.End(id);
-  // That of this name is over, if there is one.
-    (void)CountKeptBytes();  // less is always well
+    RecordKeptBytes();
   }
 
   // Number of the first command that was not executed well: the one after the last that was.
@@ -270,10 +272,15 @@ class SessionState {
 
   void ForgetPrograms();
   // Counts what is kept of programs, fragments, and loans that have outlived their registers.
+  // kResourceExhausted: they are beyond the limit, and what is new of them is not counted.
   Status CountKeptBytes();
-  // The register's value goes. kResourceExhausted: what stays lent of it is beyond the limit.
-  Status OutliveLoans(RegisterId id) {
-    return loans_.Outlive(id.index) ? CountKeptBytes() : OkStatus();
+  // The same where there is nothing to refuse.
+  void RecordKeptBytes();
+  // The register's value is gone. True if some of it stays lent, and counts from now on.
+  bool OutliveLoans(RegisterId id) {
+    const bool is_kept = loans_.Outlive(id.index);
+    if (is_kept) RecordKeptBytes();
+    return is_kept;
   }
   // Before a register's value goes: no one else keeps it.
   void LetGo(RegisterId id) {

@@ -160,6 +160,34 @@ TEST_F(LoansTest, NoTwoLoansHaveOneName) {
   EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
 }
 
+// What stays lent is kept, so it counts; within the limit there is nothing to refuse.
+TEST_F(LoansTest, WhatIsKeptCountsAlsoBeyondTheLimit) {
+  const auto make = [&](int64_t size_bytes) {
+    return *tensor::Tensor::Empty(*arena_, DType::kUInt8, {size_bytes});
+  };
+  registers::RegisterTotals totals;
+  registers::RegisterFile registers(&totals, {.bytes = 1500});
+  SessionState session(control::SessionRecord{.id = kSession}, &registers);
+  const tensor::Tensor lent = make(1000);
+  ASSERT_EQ(session.Write(kTensor, lent), OkStatus());
+  session.loans().Lend(kLoan, kTensor, lent);
+  ASSERT_EQ(session.Write(kTensor, make(500)), OkStatus());
+  EXPECT_EQ(registers.held_bytes(), 1500u);
+  session.EndLoan(kLoan);
+  EXPECT_EQ(registers.held_bytes(), 500u);
+
+  ASSERT_EQ(session.Write(kTensor, lent), OkStatus());
+  session.loans().Lend(kLoan, kTensor, lent);
+  EXPECT_EQ(session.Write(kTensor, make(600)).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(registers.held_bytes(), 1600u);
+  session.Reset(Generation(1));
+  EXPECT_EQ(registers.held_bytes(), 1600u);
+  EXPECT_EQ(session.Write(kOtherLoan, make(1)).code(), StatusCode::kResourceExhausted);
+  session.EndLoan(kLoan);
+  EXPECT_EQ(registers.held_bytes(), 600u);
+  EXPECT_EQ(session.Write(kOtherLoan, make(1)), OkStatus());
+}
+
 TEST_F(LoansTest, AClosedSessionsLoansAreKeptWhileItsClientLives) {
   for (const bool client_lost : {false, true}) {
     Child client;

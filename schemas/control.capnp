@@ -239,7 +239,8 @@ struct Command {
     }
 
     endLoan @55 :RegisterId;
-    # The client writes to it no more.
+    # The client writes no more to what was lent under that name. Executed as `release` is, whether the session goes on
+    # or not.
   }
 }
 

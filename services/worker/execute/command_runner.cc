@@ -102,10 +102,6 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return Locate(session, command.getLocate());
     case wire::Command::LEND:
       return Lend(session, command.getLend());
-    case wire::Command::END_LOAN:
-      running_.Name("end of a loan");
-      session.EndLoan(RegisterId::FromPacked(command.getEndLoan()));
-      return OkStatus();
     case wire::Command::DECLARE_LAYOUT:
       running_.Name("declare layout");
       return DeclareLayout(session, command.getDeclareLayout(), membership_->world_size());

@@ -111,7 +111,7 @@ Status Executor::Execute(wire::Command::Reader command) {
   if (session_ == nullptr) return ExecuteWithoutSession(command);
   SessionState& session = *session_;
   if (IsOfController()) return ExecuteForController(session, command);
-  if (command.isRelease()) return ExecuteRelease(session, command);
+  if (command.isRelease() || command.isEndLoan()) return ExecuteRelease(session, command);
   // Its client has gone on since.
   if (running_.batch->generation != session.generation()) return OkStatus();
   if (session.Skips(running_.number)) return Skip(session, command);
@@ -189,7 +189,11 @@ void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) 
 
 Status Executor::ExecuteRelease(SessionState& session, wire::Command::Reader command) {
   Record(command);
-  runner_.Release(session, command.getRelease());
+  if (command.isRelease()) {
+    runner_.Release(session, command.getRelease());
+  } else if (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank) {
+    session.EndLoan(RegisterId::FromPacked(command.getEndLoan()));
+  }
   if (!session.Skips(running_.number)) session.next_command = running_.number + 1;
   return OkStatus();
 }

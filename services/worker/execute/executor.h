@@ -90,6 +90,7 @@ class Executor {
   Status ExecuteWithoutSession(wire::Command::Reader command);
   // The controller's own commands, which are executed in failed sessions too.
   Status ExecuteForController(SessionState& session, wire::Command::Reader command);
+  // The end of a name, or of a loan, also in failed sessions: what is not freed is kept for good.
   Status ExecuteRelease(SessionState& session, wire::Command::Reader command);
   // Of a session that has failed: answers with the failure, if an answer is waited for.
   Status Skip(SessionState& session, wire::Command::Reader command);

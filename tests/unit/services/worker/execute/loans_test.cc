@@ -160,6 +160,22 @@ TEST_F(LoansTest, NoTwoLoansHaveOneName) {
   EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
 }
 
+// It would be kept for good: who has sent it does not do so again.
+TEST_F(LoansTest, ALoanEndsInAFailedSessionAndInALaterGeneration) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  GetFunction("no.such");
+  EXPECT_FALSE(Failure().ok());
+  EndLoan();
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
+
+  Run([](auto command) { command.initReset().setGeneration(1); }, /*of_controller=*/true);
+  executor_->sessions().Find(kSession)->loans().Lend(
+      kLoan, kTensor, *tensor::Tensor::Empty(*arena_, DType::kUInt8, {10}));
+  EndLoan(kLoan);
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
+}
+
 // What stays lent is kept, so it counts; within the limit there is nothing to refuse.
 TEST_F(LoansTest, WhatIsKeptCountsAlsoBeyondTheLimit) {
   const auto make = [&](int64_t size_bytes) {

@@ -98,6 +98,7 @@ StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layou
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core_, layout, from.shape(), from.dtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, OnWorker0(from.shape(), from.dtype()));
+  LOCKSTEP_RETURN_IF_ERROR(plan::CheckReshard(whole, layout));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, MoveToWorker0(std::move(from)));
   core_.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
   return IssueReshard(core_, source, layout, MovedFor::kProgram);

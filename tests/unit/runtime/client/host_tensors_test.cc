@@ -255,6 +255,17 @@ TEST_F(HostTensorsTest, WhatCouldNotBeHandedOverKeepsItsElements) {
   EXPECT_TRUE(tensor->IsNull());
 }
 
+TEST_F(HostTensorsTest, ALayoutThatItCannotBeBroughtIntoLeavesItWhereItIs) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const auto layout = plan::Layout::Make({4}, DType::kFloat32, *plan::Mesh::Line({0, 1}),
+                                         {plan::Placement::Partial(Reduction::kAvg)});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const Status refused = tensors_->Place(*std::move(tensor), *layout).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+  EXPECT_FALSE(tensor->IsNull());
+}
+
 // They were made of what the program has overwritten since.
 TEST_F(HostTensorsTest, CopiesInOtherLayoutsAreDroppedWhenItIsHandedBack) {
   const DRef kept = Handed(Make());

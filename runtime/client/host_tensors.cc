@@ -88,6 +88,12 @@ StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
   CollectiveCall call{.kind = kind};
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
   LOCKSTEP_RETURN_IF_ERROR(CheckPlaces(core_, call, options));
+  const bool has_other_roots = options.in_group && core_.facts().num_groups > 1;
+  if (has_other_roots || (!options.team.empty() && options.team.front() != 0)) {
+    return InvalidArgument("a host tensor is dealt out from worker-0, but ",
+                           has_other_roots ? "each group has" : "this team has",
+                           " another first rank");
+  }
   // Who has another name of the register takes it to stay.
   call.gives_source = IsOnlyName(from);
   LOCKSTEP_ASSIGN_OR_RETURN(call.source, MoveToWorker0(std::move(from)));

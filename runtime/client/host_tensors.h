@@ -31,7 +31,8 @@ class HostTensors {
 
   // These take `from` if it was handed over, also where the command after that failed.
   StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
-  // A broadcast or a scatter, from the first rank of those that take part.
+  // A broadcast or a scatter. kInvalidArgument: worker-0 is not the first rank of all that take
+  // part.
   StatusOr<DRef> DealOut(OperationKind kind, SharedTensor&& from, const CollectiveOptions& options);
   StatusOr<DRef> Place(SharedTensor&& from, const plan::Layout& layout);
 

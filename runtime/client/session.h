@@ -198,7 +198,10 @@ class Session {
   StatusOr<DRef> Broadcast(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options = {});
   // Hands `source` over, as MoveToWorker0() does: worker-0 keeps the elements where they are, the
-  // others copy them from there. Not taken if the options are refused (kInvalidArgument).
+  // others copy them from there; so does worker-0 itself if it was taken by MoveFromWorker0().
+  // kInvalidArgument, and it is not taken: the options are refused, or worker-0 is not the first
+  // rank of the team, or not of each group. Taken, if handed over, also where the broadcast then
+  // fails.
   StatusOr<DRef> BroadcastFromWorker0(SharedTensor&& source, const CollectiveOptions& options = {});
   StatusOr<DRef> Scatter(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> ScatterFromWorker0(const DRef& source, const CollectiveOptions& options = {});
@@ -236,7 +239,7 @@ class Session {
   // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
   // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
   StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout);
-  // Hands it over, as MoveToWorker0() does.
+  // Hands it over, as MoveToWorker0() does, unless the layout is refused (kInvalidArgument).
   StatusOr<DRef> Place(SharedTensor&& tensor, const plan::Layout& layout);
   // The same for the usual layouts over all workers: Split::kRows and kColumns deal dimension 0 or
   // 1 out as evenly as can be, kNone gives each worker all of it. As Execute() wants its inputs:

@@ -255,6 +255,35 @@ TEST_F(HostTensorsTest, WhatCouldNotBeHandedOverKeepsItsElements) {
   EXPECT_TRUE(tensor->IsNull());
 }
 
+TEST_F(HostTensorsTest, ItIsDealtOutFromWorker0Alone) {
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  for (const auto kind : {OperationKind::kBroadcast, OperationKind::kScatter}) {
+    const Status refused = tensors_->DealOut(kind, *std::move(tensor), {.team = {1, 0}}).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+    EXPECT_FALSE(tensor->IsNull());
+  }
+  EXPECT_TRUE(
+      tensors_->DealOut(OperationKind::kBroadcast, *std::move(tensor), {.in_group = true}).ok());
+}
+
+TEST_F(HostTensorsTest, ItIsNotDealtOutInEachGroup) {
+  tensors_.reset();
+  whole_.reset();
+  bulk_.reset();
+  core_.reset();
+  controller_.num_groups = 2;
+  core_ = controller_.Open();
+  MakeParts(/*map_memory=*/true);
+  StatusOr<SharedTensor> tensor = Make();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensors_->DealOut(OperationKind::kBroadcast, *std::move(tensor), {.in_group = true})
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_FALSE(tensor->IsNull());
+}
+
 TEST_F(HostTensorsTest, ALayoutThatItCannotBeBroughtIntoLeavesItWhereItIs) {
   StatusOr<SharedTensor> tensor = Make();
   ASSERT_TRUE(tensor.ok()) << tensor.status();

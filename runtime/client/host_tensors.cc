@@ -112,7 +112,7 @@ StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layou
 
 Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
   if (!tensor.IsNull()) return OkStatus();
-  return InvalidArgument("this host tensor holds nothing: it was handed over, or never made");
+  return InvalidArgument(SharedTensor::kIsNull);
 }
 
 SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref, DRef loan) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -54,14 +55,18 @@ class SharedTensor {
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
-  size_t count() const { return static_cast<size_t>(shape_.NumElements()); }
+  // 0 if this IsNull().
+  size_t count() const { return IsNull() ? 0 : static_cast<size_t>(shape_.NumElements()); }
   size_t size_bytes() const { return count() * SizeOf(dtype_); }
-  // The elements, row by row, aligned to 64 bytes; not null, unless this IsNull().
+  // The elements, row by row; not null, unless this IsNull(). Aligned to 64 bytes in what
+  // Session::MakeHostTensor() has made; what was taken from worker-0 may begin within another
+  // tensor, and is aligned to its elements.
   void* data() const { return data_; }
   Buffer buffer() const { return {data_, count(), dtype_}; }
   // The elements, if dtype is T's.
   template <typename T>
   StatusOr<absl::Span<T>> Elements() const {
+    if (IsNull()) return InvalidArgument(kIsNull);
     if (DTypeOf<T>::value != dtype_) {
       return InvalidArgument("the tensor holds ", dtype_, ", not ", DTypeOf<T>::value);
     }
@@ -70,6 +75,8 @@ class SharedTensor {
 
  private:
   friend class client::HostTensors;
+  static constexpr std::string_view kIsNull =
+      "this host tensor holds nothing: it was handed over, or never made";
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };

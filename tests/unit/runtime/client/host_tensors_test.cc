@@ -295,6 +295,13 @@ TEST_F(HostTensorsTest, ALayoutThatItCannotBeBroughtIntoLeavesItWhereItIs) {
   EXPECT_FALSE(tensor->IsNull());
 }
 
+TEST_F(HostTensorsTest, ANullOneHasNoElements) {
+  const SharedTensor null;
+  EXPECT_EQ(null.count(), 0u);
+  EXPECT_EQ(null.size_bytes(), 0u);
+  EXPECT_EQ(null.Elements<uint8_t>().status().code(), StatusCode::kInvalidArgument);
+}
+
 // They were made of what the program has overwritten since.
 TEST_F(HostTensorsTest, CopiesInOtherLayoutsAreDroppedWhenItIsHandedBack) {
   const DRef kept = Handed(Make());

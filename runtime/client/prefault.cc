@@ -1,10 +1,12 @@
 #include "runtime/client/prefault.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 // Of Linux 5.14, which the headers may be older than.
@@ -15,11 +17,24 @@
 namespace lockstep::client {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
-// What is known to be mapped or not. Tensors that are smaller are left to their few faults.
+// Whose pages are known by one number. Tensors that are smaller are left to their few faults.
 constexpr size_t kUnitBytes = size_t{256} << 10;
+constexpr size_t kMostPages = 64;  // of a unit, which has fewer where pages are larger
 // Mapped at a time: whoever stops the thread waits for so much, some milliseconds.
 constexpr size_t kPieceBytes = size_t{2} << 20;
+
+size_t PageBytes() {
+  static const size_t bytes =
+      std::max(kUnitBytes / kMostPages, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  return bytes;
+}
+
+// The pages that hold bytes [from, to) of a unit, one bit each.
+uint64_t PagesOf(size_t from, size_t to) {
+  const size_t first = from / PageBytes();
+  const size_t count = (to + PageBytes() - 1) / PageBytes() - first;
+  return (count >= kMostPages ? ~uint64_t{0} : (uint64_t{1} << count) - 1) << first;
+}
 
 }  // namespace
 
@@ -53,23 +68,29 @@ void Prefault::InBackground(const std::shared_ptr<const SharedSegment>& segment,
   if (waiting_.empty() || is_running_) return;
   if (thread_.joinable()) thread_.join();  // it has nothing to do any more
   is_running_ = true;
-  thread_ = std::thread([this] { Run(); });
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    // The process may have no more: then pages are mapped as they are used.
+    is_running_ = false;
+    waiting_.clear();
+  }
 }
 
 std::vector<Prefault::Piece> Prefault::TakeUnmapped(
     const std::shared_ptr<const SharedSegment>& segment, std::byte* memory, size_t size_bytes) {
   std::vector<Piece> pieces;
   if (size_bytes < kUnitBytes || !is_possible_) return pieces;
-  std::vector<bool>& mapped = mapped_[segment.get()];
+  std::vector<uint64_t>& mapped = mapped_[segment.get()];
   const auto begin = static_cast<size_t>(memory - segment->data());
   const size_t end = begin + size_bytes;
   mapped.resize(std::max(mapped.size(), (end + kUnitBytes - 1) / kUnitBytes));
   for (size_t unit = begin / kUnitBytes; unit * kUnitBytes < end; ++unit) {
-    if (mapped[unit]) continue;
     const size_t from = std::max(begin, unit * kUnitBytes);
     const size_t to = std::min(end, (unit + 1) * kUnitBytes);
-    // Only what is mapped as a whole need not be looked at again.
-    mapped[unit] = to - from == kUnitBytes;
+    const uint64_t pages = PagesOf(from - unit * kUnitBytes, to - unit * kUnitBytes);
+    if ((pages & ~mapped[unit]) == 0) continue;
+    mapped[unit] |= pages;
     Piece* const last = pieces.empty() ? nullptr : &pieces.back();
     const bool continues =
         last != nullptr && last->memory + last->size_bytes == segment->data() + from;
@@ -84,7 +105,7 @@ std::vector<Prefault::Piece> Prefault::TakeUnmapped(
 
 void Prefault::Map(const Piece& piece) {
   const auto address = reinterpret_cast<uintptr_t>(piece.memory);
-  const uintptr_t first = address / kPageBytes * kPageBytes;
+  const uintptr_t first = address / PageBytes() * PageBytes();
   const size_t size_bytes = address + piece.size_bytes - first;
   if (madvise(reinterpret_cast<void*>(first), size_bytes, MADV_POPULATE_WRITE) == 0) return;
   if (errno != EINVAL) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -54,8 +55,8 @@ class Prefault {
   std::mutex mutex_;
   bool is_possible_ = true;
   bool is_running_ = false;  // the thread has not seen that there is nothing to do
-  // By segment: which of its units are mapped.
-  std::unordered_map<const SharedSegment*, std::vector<bool>> mapped_;
+  // By segment: for each of its units, which pages are mapped.
+  std::unordered_map<const SharedSegment*, std::vector<uint64_t>> mapped_;
   std::deque<Piece> waiting_;
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -79,6 +80,25 @@ TEST_F(PrefaultTest, WhatWaitsIsGivenUpAtTheEnd) {
   }
   std::memset(segment_->data(), 3, kSize);
   EXPECT_EQ(std::memcmp(segment_->data(), owner_->data(), kSize), 0);
+}
+
+// Tensors that begin and end within what is known as one are asked for once, too.
+TEST_F(PrefaultTest, NoPageIsAskedForTwice) {
+  const size_t begin = 3 * kPage + 64;
+  const size_t end = kSize / 2 - kPage - 64;
+  Prefault prefault;
+  prefault.Now(segment_, segment_->data() + begin, end - begin);
+  EXPECT_EQ(CountMapped(0, 3 * kPage), 0u);
+  EXPECT_EQ(CountMapped(3 * kPage, kSize / 2 - kPage), kSize / 2 / kPage - 4);
+  EXPECT_EQ(CountMapped(kSize / 2 - kPage, kSize), 0u);
+  // Unmapped behind its back, they would be mapped if they were asked for.
+  ASSERT_EQ(madvise(segment_->data(), kSize, MADV_DONTNEED), 0);
+  prefault.Now(segment_, segment_->data() + begin, end - begin);
+  EXPECT_EQ(CountMapped(0, kSize), 0u);
+  // What is next to it was not.
+  prefault.Now(segment_, segment_->data() + end, kSize - end);
+  EXPECT_EQ(CountMapped(0, kSize / 2 - 2 * kPage), 0u);
+  EXPECT_EQ(CountMapped(kSize / 2 - kPage, kSize), kSize / 2 / kPage + 1);
 }
 
 }  // namespace

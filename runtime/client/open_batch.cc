@@ -30,7 +30,7 @@ Status OpenBatch::SendIfDue(bool* waits) {
   if (writer_.size_bytes() >= kBatchBytes) return Send();
   const auto now = Deadline::Clock::now();
   if (now - last_send_ >= kPause) return Send();
-  LetWait(now);
+  if (first_issued_ <= last_send_) first_issued_ = now;
   *waits = true;
   return OkStatus();
 }

@@ -29,7 +29,8 @@ class OpenBatch {
   uint64_t next_command() const { return next_command_; }
   size_t size_bytes() const { return writer_.size_bytes(); }
   bool IsEmpty() const { return writer_.empty(); }
-  // When the first command that is here was appended, if SendIfDue() or LetWait() let it wait.
+  // When SendIfDue() first let a command wait that is here; older than the last that was sent if
+  // none is.
   Deadline::Clock::time_point waits_since() const { return first_issued_; }
 
   // Appends the command that `fill` writes (it may be called twice), for which there is room in the
@@ -50,10 +51,6 @@ class OpenBatch {
   // Sends what is there, and the kill list. Never waits: what was appended had room.
   Status Send(RequestId request = {}, Rank answer_from = -1,
               std::chrono::milliseconds timeout = {});
-  // What was appended last stays here until something else is sent.
-  void LetWait(Deadline::Clock::time_point now) {
-    if (writer_.commands() == 1) first_issued_ = now;
-  }
   // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
   // commands stay here, for a thread that sends them a moment later.
   Status SendIfDue(bool* waits);
@@ -82,7 +79,7 @@ class OpenBatch {
   uint64_t next_command_;
   uint64_t first_command_;  // number of the first one in writer_
   Deadline::Clock::time_point last_send_;
-  // The first command in writer_, unless it left at once.
+  // The first command in writer_ that waits, and is waited for: not one that rides along.
   Deadline::Clock::time_point first_issued_;
   Copies copied_to_;    // since the last batch
   Copies copied_from_;  // the same

@@ -102,9 +102,7 @@ class SessionCore {
   Status IssueWithNext(Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
-    batch_.LetWait(Deadline::Clock::now());
-    return OkStatus();
+    return batch_.Append(fill);
   }
 
   // The same as Issue() for a command that gives its result a new name.
@@ -145,13 +143,13 @@ class SessionCore {
   Status IssueOperationIn(Generation generation, const OperationUse& use, Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    plan_executions_.fetch_add(1, std::memory_order_relaxed);
     LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(generation));
     LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
-  // How often that was done. Outputs that a function returns are elsewhere after each.
-  uint64_t plan_executions() const { return plan_executions_.load(std::memory_order_relaxed); }
+    plan_executions_.fetch_add(1, std::memory_order_relaxed);
     return SendIfDue();
   }
+  // How often that was done. Outputs that a function returns are elsewhere after each.
+  uint64_t plan_executions() const { return plan_executions_.load(std::memory_order_relaxed); }
   // ... and one that binds `program` and gives `count` registers new names. `fill` is told these,
   // and whether the workers know the program.
   template <typename Fill>
@@ -412,9 +410,9 @@ class SessionCore {
   UnpairedMessages unpaired_;                                    // of this generation
   plan::KnownPrograms programs_;                                 // the same
   fragment::KnownCalls<std::shared_ptr<const SentCall>> calls_;  // the same
-  std::atomic<uint64_t> plan_executions_{0};  // written with mutex_ held
   FragmentTrafficCounts fragment_traffic_;
   SessionInput input_;
+  std::atomic<uint64_t> plan_executions_{0};  // written with mutex_ held
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
   Deadline::Clock::time_point looked_at_;  // when FindIdleWorkerZero() has looked for news
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.

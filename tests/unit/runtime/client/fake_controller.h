@@ -98,17 +98,18 @@ class FakeController {
     uint32_t generation = 0;
     uint64_t first_command = 0;
     std::vector<wire::Command::Which> commands;
+    uint64_t waited_nanos = 0;
   };
   std::vector<Batch> batches;
   // How the commands that bind a program have named it.
   std::vector<wire::Binding::Which> bindings;
-  std::vector<uint32_t> resets;
   // Of the last collective: whether its root gives the source away.
   bool gives_source = false;
   // The names of the loans that were asked for (0: the register's), and of registers that were let
   // go.
   std::vector<uint64_t> loans;
   std::vector<uint64_t> released;
+  std::vector<uint32_t> resets;
   int locates = 0;
   wire::BytesWish bytes_wish{};  // of the last that asked where a register is
 
@@ -128,7 +129,7 @@ class FakeController {
                     .ok());
   }
   void TakeBatch(wire::Batch::Reader batch, const control::Frame& body) {
-    Batch taken{batch.getGeneration(), batch.getFirstCommand(), {}};
+    Batch taken{batch.getGeneration(), batch.getFirstCommand(), {}, batch.getWaitedNanos()};
     bool is_located = false;
     control::BatchReader commands(body);
     while (!commands.AtEnd()) {
@@ -137,7 +138,6 @@ class FakeController {
                         taken.commands.push_back(command.which());
                         is_located = command.isLocate() || command.isLend();
                         if (command.isLocate()) bytes_wish = command.getLocate().getBytes();
-                        if (command.isBind()) {
                         if (command.isCollective()) {
                           gives_source = command.getCollective().getGivesSource();
                         }
@@ -147,6 +147,7 @@ class FakeController {
                             released.push_back(name);
                           }
                         }
+                        if (command.isBind()) {
                           bindings.push_back(command.getBind().getBinding().which());
                         }
                         return OkStatus();
@@ -154,8 +155,8 @@ class FakeController {
                       .ok());
     }
     batches.push_back(std::move(taken));
-    if (batch.getRequest() == 0) return;
     if (on_next_batch) std::exchange(on_next_batch, nullptr)();
+    if (batch.getRequest() == 0) return;
     if (!answers_batches) return waiting_batches_.push_back(batch.getRequest());
     if (!is_located) return Answer(batch.getRequest(), OkStatus());
     ++locates;

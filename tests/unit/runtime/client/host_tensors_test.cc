@@ -319,5 +319,13 @@ TEST_F(HostTensorsTest, CopiesInOtherLayoutsAreDroppedWhenItIsHandedBack) {
   EXPECT_TRUE(core_->CopyOf(kept, *layout, core_->generation()).IsNull());
 }
 
+// It is no sign that the next one has waited.
+TEST_F(HostTensorsTest, WhatRidesAlongHasNotWaited) {
+  const DRef kept = Handed(Make());
+  EXPECT_EQ(core_->Flush(), OkStatus());
+  EXPECT_EQ(controller_.batches.back().commands, std::vector{wire::Command::END_LOAN});
+  EXPECT_EQ(controller_.batches.back().waited_nanos, 0u);
+}
+
 }  // namespace
 }  // namespace lockstep::client

@@ -45,9 +45,9 @@ class HostTensors {
   bool LendsNothing(const SessionCore::WorkerZero& worker);
   // Of a tensor that is lent by this session's worker-0, as it is now.
   bool IsLentHere(const SharedTensor& tensor);
-
   // Whether nothing else names the register that it is handed over in.
   bool IsOnlyName(const SharedTensor& tensor);
+
   SessionCore& core_;
   BulkCopier& bulk_;
   WholeTensors& tensors_;

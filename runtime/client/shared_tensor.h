@@ -26,9 +26,9 @@ class HostTensors;
 // handed over.
 //
 // Ownership: the memory is this object's until it is destroyed or handed over; it may outlive its
-// session, and worker-0's process, and keeps its elements. What is lent counts among the session's
-// registers; when its session is closed before it goes, worker-0 keeps the memory until this
-// process has ended.
+// session, and worker-0's process, and keeps its elements. What is lent counts among the bytes that
+// the session holds; when its session is closed before it goes, worker-0 keeps the memory until
+// this process has ended.
 //
 // Threads: as a std::vector.
 class SharedTensor {
@@ -41,8 +41,8 @@ class SharedTensor {
     shape_ = std::move(other.shape_);
     data_ = std::exchange(other.data_, nullptr);
     ref_ = std::move(other.ref_);
-    segment_ = std::move(other.segment_);
     loan_ = std::move(other.loan_);
+    segment_ = std::move(other.segment_);
     owned_ = std::move(other.owned_);
     lender_ = other.lender_;
     return *this;
@@ -63,7 +63,7 @@ class SharedTensor {
   // tensor, and is aligned to its elements.
   void* data() const { return data_; }
   Buffer buffer() const { return {data_, count(), dtype_}; }
-  // The elements, if dtype is T's.
+  // The elements, if dtype is T's, and this is not null.
   template <typename T>
   StatusOr<absl::Span<T>> Elements() const {
     if (IsNull()) return InvalidArgument(kIsNull);
@@ -90,12 +90,13 @@ class SharedTensor {
   DType dtype_ = DType::kUInt8;
   Shape shape_;
   void* data_ = nullptr;
-  // Of what is lent: the register's name, what keeps the mapping, and who lent it.
+  // Of what is lent: the register, the loan's name if it has one of its own, what keeps the
+  // mapping, and who lent it. A loan without a name is of a register that nothing else names.
   DRef ref_;
+  DRef loan_;
   std::shared_ptr<const SharedSegment> segment_;
   Lender lender_;
   std::unique_ptr<std::byte, Free> owned_;  // of what is not lent
 };
 
 }  // namespace lockstep
-  DRef loan_;

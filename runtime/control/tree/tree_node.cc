@@ -138,15 +138,23 @@ void TreeNode::TakeInOrder(const Message& message) {
       if (note.world == world_) LeaveParent("");
       return;
     case TreeWord::kTaken:
-      for (const auto& [child, number] : upstream_.NoteTaken(note.value)) {
-        if (children_ != nullptr) children_->TellTaken(child, number);
-      }
-      return;
+      return NoteTaken(note.value);
+    case TreeWord::kTakenOver:
+      NoteTaken(note.value);
+      if (note.world != world_ || !is_attached_ || is_taken_over_) return;
+      is_taken_over_ = true;
+      return upstream_.SendAgain();  // what was held back
     case TreeWord::kLeave:
       if (note.world == world_) last_ = note.value;
       return;
     default:
       return;  // nothing that a controller says
+  }
+}
+
+void TreeNode::NoteTaken(uint64_t number) {
+  for (const auto& [child, last] : upstream_.NoteTaken(number)) {
+    if (children_ != nullptr) children_->TellTaken(child, last);
   }
 }
 
@@ -191,10 +199,7 @@ void TreeNode::TakeFromParent(const Message& message) {
       if (!next_from_parent_.has_value()) next_from_parent_ = note->value + 1;
       return AttachIfSeamless();
     case TreeWord::kTaken:
-      for (const auto& [child, number] : upstream_.NoteTaken(note->value)) {
-        if (children_ != nullptr) children_->TellTaken(child, number);
-      }
-      return;
+      return NoteTaken(note->value);
     case TreeWord::kPacket:
       break;
     default:
@@ -238,27 +243,32 @@ void TreeNode::LeaveParent(const std::string& why) {
         "tree is left, for ",
         why);
   if (parent_ != nullptr) (void)parent_->Send(MakeNote(TreeWord::kLeft, world_, 0));
+  (void)direct_.Send(MakeNote(TreeWord::kReturned, world_, position_, {why}));
+  DropParent();
+}
+
+void TreeNode::DropParent() {
+  if (parent_ != nullptr) ++changes_;
   parent_.reset();
   next_from_parent_.reset();
-  const bool was_attached = std::exchange(is_attached_, false);
-  (void)direct_.Send(MakeNote(TreeWord::kReturned, world_, position_, {why}));
-  if (was_attached) upstream_.SendAgain();
+  is_taken_over_ = false;
+  if (std::exchange(is_attached_, false)) upstream_.SendAgain();
 }
 
 void TreeNode::EndIfComplete() {
   while (last_.has_value() && position_ >= *last_) {
-    parent_.reset();
-    next_from_parent_.reset();
+    DropParent();
     world_ = 0;
     last_.reset();
-    if (std::exchange(is_attached_, false)) upstream_.SendAgain();
     std::deque<Message> held = std::exchange(held_, {});
     for (Message& message : held) TakeDirect(std::move(message));
   }
 }
 
 void TreeNode::SendUp(const Message& bundle) {
-  ClientChannel& up = is_attached_ && parent_ != nullptr ? *parent_ : direct_;
+  // Those with answers are kept, and leave once it is known which way.
+  if (is_attached_ && !is_taken_over_) return;
+  ClientChannel& up = is_attached_ ? *parent_ : direct_;
   (void)up.Send(bundle);
 }
 

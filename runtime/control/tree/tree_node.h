@@ -6,6 +6,10 @@
 // that parent is lost, or sends what the controller has not signed, or leaves something out, the
 // worker is a child of the controller's again, from the packet on that it has got last.
 //
+// What it says goes through its parent only after the controller has said that all which the worker
+// has said itself has come: what two connections bring may be read in any order. In between it is
+// held back.
+//
 // A relay passes on nothing that it has not checked, so that what a hostile one makes up ends at
 // its children.
 #pragma once
@@ -75,8 +79,12 @@ class TreeNode {
   void AttachIfSeamless();
   // `why`: what is wrong with the parent; empty: the controller has said so.
   void LeaveParent(const std::string& why);
+  // It counts for nothing any more; what may have been lost with it is said again.
+  void DropParent();
   void EndIfComplete();
   void SendUp(const Message& bundle);
+  // Bundles up to `number` have arrived.
+  void NoteTaken(uint64_t number);
 
   ClientChannel& direct_;
   const TreeConnections connections_;
@@ -99,6 +107,7 @@ class TreeNode {
   // Of the first packet that the parent has yet to send; none: it has not said.
   std::optional<uint64_t> next_from_parent_;
   bool is_attached_ = false;
+  bool is_taken_over_ = false;  // what this worker says goes through its parent
   uint64_t changes_ = 0;
 };
 

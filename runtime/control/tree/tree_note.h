@@ -8,6 +8,7 @@
 //                  kParent    there is your parent                              (to the child)
 //                  kStart     from now on all that is for everybody comes in packets
 //     worker       kAttached  my parent gives me all that follows: send me no more
+//     controller   kTakenOver all that you have said yourself has come: go on through your parent
 //     controller   kOrphan    your parent is lost, or is not to be relied on
 //     worker       kReturned  I have no parent; the last packet that I have got is that one
 //     controller   kForget    that child is none of yours any more              (to the parent)
@@ -34,21 +35,22 @@ inline constexpr uint64_t kTreeMagic = 0x31'45'45'52'54'53'4b'4cULL;  // "LKSTRE
 
 // The numbers are those on the wire.
 enum class TreeWord : uint64_t {
-  kHere = 1,      // texts: endpoint and key for children (empty: it takes none), key as a child
-  kChild = 2,     // value: its place; texts: the key that it shows (empty: none)
-  kParent = 3,    // value: the child's place; texts: endpoint, key (empty: none)
-  kStart = 4,     // value: the packet before the first
-  kAttached = 5,  // value: the last packet that was got
-  kOrphan = 6,    //
-  kReturned = 7,  // value: the last packet that was got; texts: what was wrong with the parent
-  kForget = 8,    // value: the child's place
-  kLeave = 9,     // value: the last packet
-  kJoin = 10,     // value: the last packet that was got; texts: eight bytes, the child's place
-  kJoined = 11,   // value: the last packet before the first that the parent passes on
-  kLeft = 12,     //
-  kPacket = 13,   // value: its number
-  kBundle = 14,   // value: its number on the way from that worker
-  kTaken = 15,    // value: bundles up to this one need not be kept
+  kHere = 1,        // texts: endpoint and key for children (empty: it takes none), key as a child
+  kChild = 2,       // value: its place; texts: the key that it shows (empty: none)
+  kParent = 3,      // value: the child's place; texts: endpoint, key (empty: none)
+  kStart = 4,       // value: the packet before the first
+  kAttached = 5,    // value: the last packet that was got
+  kOrphan = 6,      //
+  kReturned = 7,    // value: the last packet that was got; texts: what was wrong with the parent
+  kForget = 8,      // value: the child's place
+  kLeave = 9,       // value: the last packet
+  kJoin = 10,       // value: the last packet that was got; texts: eight bytes, the child's place
+  kJoined = 11,     // value: the last packet before the first that the parent passes on
+  kLeft = 12,       //
+  kPacket = 13,     // value: its number
+  kBundle = 14,     // value: its number on the way from that worker
+  kTaken = 15,      // value: bundles up to this one need not be kept
+  kTakenOver = 16,  // value: as that of kTaken
 };
 
 struct TreeNote {

@@ -349,8 +349,9 @@ void TreeServerChannel::TakeAttached(int index, uint64_t position) {
   if (place.by != Place::By::kHere || place.parent < 0 || position > log_.last()) return;
   Worker& worker = *place.worker;
   const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
-  if (parent.worker == nullptr) {
-    // It has joined one that is lost by now, and is to come back.
+  if (parent.worker == nullptr || worker.dropped > worker.answers) {
+    // It has joined one that is lost by now, or one that has been quicker with what it has said
+    // since than it was itself with what it had said before. It is to come back, and say it again.
     Say(worker.peer, TreeWord::kOrphan, tree_.world, 0);
     worker.sent = log_.last();
     place.by = Place::By::kReturning;
@@ -363,7 +364,7 @@ void TreeServerChannel::TakeAttached(int index, uint64_t position) {
       Worker* const relay = tree_.places[static_cast<size_t>(above)].worker;
       if (relay != nullptr) relay->consumed = std::min(relay->consumed, worker.consumed);
     }
-    Say(worker.peer, TreeWord::kTaken, tree_.world, worker.bundles);
+    Say(worker.peer, TreeWord::kTakenOver, tree_.world, worker.bundles);
     worker.told = worker.bundles;
   }
   here_is_known_ = false;
@@ -426,6 +427,7 @@ void TreeServerChannel::TakeAnswer(Answer answer, bool from_itself) {
     return;
   }
   if (answer.number != worker.answers + 1) {
+    worker.dropped = std::max(worker.dropped, answer.number);
     // A relay has left something out. The worker has kept it, and says it again when it returns;
     // if it has not, it was told that this had arrived.
     if (Reparent(worker.peer) || !from_itself) return;

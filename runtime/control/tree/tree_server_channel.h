@@ -73,7 +73,8 @@ class TreeServerChannel final : public ServerChannel {
     PeerName peer;
     uint64_t number = 0;
     AnswerKey key;
-    uint64_t answers = 0;   // the number of its last one
+    uint64_t answers = 0;   // the number of its last one, ...
+    uint64_t dropped = 0;   // ... and of the last that came before one which is missing
     uint64_t consumed = 0;  // packets that it and all below it have got
     uint64_t sent = 0;      // the last packet that was sent to it from here
     uint64_t bundles = 0;   // that have come from it, ...

@@ -4,8 +4,11 @@
 
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,9 +39,13 @@ struct FakeLink {
   size_t sent_down = 0;
 };
 
+// What one peer says comes in order; whose is read first is left to chance, as with sockets.
 struct FakeListener {
+  explicit FakeListener(std::mt19937& chance) : random(chance) {}
+
+  std::mt19937& random;
   std::map<PeerName, std::shared_ptr<FakeLink>> links;
-  std::deque<std::pair<PeerName, Message>> up;
+  std::map<PeerName, std::deque<Message>> up;  // none is empty
   bool is_open = true;
 };
 
@@ -66,10 +73,13 @@ class FakeServerChannel final : public ServerChannel {
     return OkStatus();
   }
   bool Receive(PeerName* from, Message* message) override {
-    if (listener_->up.empty()) return false;
-    *from = listener_->up.front().first;
-    *message = std::move(listener_->up.front().second);
-    listener_->up.pop_front();
+    auto& up = listener_->up;
+    if (up.empty()) return false;
+    const auto chosen = std::next(up.begin(), static_cast<long>(listener_->random() % up.size()));
+    *from = chosen->first;
+    *message = std::move(chosen->second.front());
+    chosen->second.pop_front();
+    if (chosen->second.empty()) up.erase(chosen);
     return true;
   }
 
@@ -91,7 +101,7 @@ class FakeClientChannel final : public ClientChannel {
   bool drained() const override { return link_->down.empty(); }
   Status Send(const Message& message) override {
     const auto pass = [this](Message passed) {
-      if (listener_->is_open) listener_->up.emplace_back(name_, std::move(passed));
+      if (listener_->is_open) listener_->up[name_].push_back(std::move(passed));
     };
     if (link_->spoil_up != nullptr) {
       link_->spoil_up(message, pass);
@@ -125,7 +135,9 @@ class TreeNetwork {
     bool is_stopped = false;
   };
 
-  explicit TreeNetwork(int workers, int fan_out, size_t most_replay_bytes = size_t{1} << 20) {
+  explicit TreeNetwork(int workers, int fan_out, size_t most_replay_bytes = size_t{1} << 20,
+                       unsigned seed = 1)
+      : random_(seed) {
     auto sockets = std::make_unique<FakeServerChannel>(controller_);
     server_ = std::make_unique<TreeServerChannel>(std::move(sockets), fan_out, most_replay_bytes);
     for (int i = 0; i < workers; ++i) Add();
@@ -139,6 +151,8 @@ class TreeNetwork {
   FakeLink& LinkOf(size_t parent, size_t child) {
     return *at(parent).relay->links.at(at(child).peer);
   }
+  // What that worker was last told of its place, which is how it may speak.
+  const TreeOffer& OfferOf(size_t worker) { return offers_[at(worker).peer]; }
   FakeLink& DirectLinkOf(size_t worker) { return *controller_->links.at(at(worker).peer); }
 
   // All join a new world: each is told so by a message of its own.
@@ -218,7 +232,7 @@ class TreeNetwork {
     worker->direct = std::make_unique<FakeClientChannel>(controller_, worker->peer);
     TreeConnections connections;
     connections.listen = [this, worker](const std::shared_ptr<Gate>&) -> StatusOr<RelayListener> {
-      worker->relay = std::make_shared<FakeListener>();
+      worker->relay = std::make_shared<FakeListener>(random_);
       const std::string endpoint = "relay-" + std::to_string(relays_.size());
       relays_[endpoint] = worker->relay;
       return RelayListener{std::make_unique<FakeServerChannel>(worker->relay), endpoint};
@@ -261,7 +275,8 @@ class TreeNetwork {
   }
 
  private:
-  const std::shared_ptr<FakeListener> controller_ = std::make_shared<FakeListener>();
+  std::mt19937 random_;
+  const std::shared_ptr<FakeListener> controller_ = std::make_shared<FakeListener>(random_);
   std::unique_ptr<TreeServerChannel> server_;
   std::map<std::string, std::shared_ptr<FakeListener>> relays_;
   std::vector<std::unique_ptr<Worker>> workers_;

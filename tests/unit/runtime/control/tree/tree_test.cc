@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/control/tree/packet.h"
 #include "tests/unit/runtime/control/tree/tree_network.h"
 
 namespace lockstep::control {
@@ -72,6 +73,56 @@ TEST(TreeTest, AnswersComeUpInOrder) {
   for (size_t i = 0; i < network.size(); ++i) {
     EXPECT_EQ(network.AnswersOf(i), expected) << "worker " << i;
   }
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
+// What a worker has said itself may be read after what it has then said through its parent.
+TEST(TreeTest, AnswersKeepTheirOrderWhileWorkersChangeTheWayTheyTake) {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TreeNetwork network(14, 2, size_t{1} << 20, seed);
+    network.Settle();
+    network.Begin();
+    network.Broadcast("first");
+    std::mt19937 random(seed);
+    for (int n = 0; n < 30; ++n) {
+      for (size_t i = 0; i < network.size(); ++i) {
+        network.Say(i, std::to_string(n));
+        network.Go(i);
+      }
+      if (random() % 3 == 0) network.TakeAnswers();
+    }
+    network.Settle();
+    for (size_t i = 0; i < network.size(); ++i) {
+      EXPECT_EQ(network.AnswersOf(i), Numbered("", 0, 30)) << "worker " << i;
+    }
+    EXPECT_EQ(network.CountBelowOthers(), 12);
+    EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+  }
+}
+
+// Should a worker change its way too early, it is served directly, and says all again.
+TEST(TreeTest, AnAnswerThatCameBeforeOneThatIsMissingIsNotLost) {
+  TreeNetwork network(14, 2);
+  network.Settle();
+  network.Begin();
+  network.Settle();
+  network.Broadcast("first");
+  network.Say(2, "one");
+  network.Say(2, "two");
+  network.at(2).is_stopped = true;  // both are still on their way
+  network.Settle();
+  BundleWriter writer;
+  writer.Add(network.OfferOf(2).worker, network.OfferOf(2).answers, 2, TextMessage("two"));
+  ASSERT_TRUE(network.at(0).direct->Send(writer.Take(1, 1, 0)).ok());
+  network.TakeAnswers();
+  ASSERT_TRUE(network.at(2).direct->Send(MakeNote(TreeWord::kAttached, 1, 1)).ok());
+  network.TakeAnswers();
+  EXPECT_FALSE(network.server().IsBelowAnother(network.at(2).peer));
+  network.at(2).is_stopped = false;
+  network.Settle();
+  EXPECT_THAT(network.AnswersOf(2), ElementsAre("one", "two"));
+  EXPECT_THAT(network.at(2).heard, ElementsAre("welcome 1", "first"));
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
@@ -207,7 +258,7 @@ TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const auto below = [&random](size_t end) { return static_cast<size_t>(random() % end); };
-    TreeNetwork network(15, 2);
+    TreeNetwork network(15, 2, size_t{1} << 20, seed);
     network.Settle();
     network.Begin();
     std::vector<std::string> said;

@@ -94,9 +94,7 @@ bool TreeNode::GoOnce() {
 }
 
 bool TreeNode::IsDueBeforeTheEnd(const TreeNote& note) const {
-  return note.world == world_ &&
-         (note.word == TreeWord::kPacket || note.word == TreeWord::kOrphan ||
-          note.word == TreeWord::kForget || note.word == TreeWord::kTaken);
+  return note.world == world_ && (note.word == TreeWord::kPacket || note.word == TreeWord::kTaken);
 }
 
 void TreeNode::TakeDirect(Message message) {
@@ -145,7 +143,10 @@ void TreeNode::TakeInOrder(const Message& message) {
       is_taken_over_ = true;
       return upstream_.SendAgain();  // what was held back
     case TreeWord::kLeave:
-      if (note.world == world_) last_ = note.value;
+      if (note.world != world_) return;
+      last_ = note.value;
+      // Nobody watches over parents of a tree that has ended.
+      if (position_ < *last_ && parent_ != nullptr) LeaveParent("");
       return;
     default:
       return;  // nothing that a controller says

@@ -12,7 +12,8 @@
 //     controller   kOrphan    your parent is lost, or is not to be relied on
 //     worker       kReturned  I have no parent; the last packet that I have got is that one
 //     controller   kForget    that child is none of yours any more              (to the parent)
-//                  kLeave     after that packet the tree ends: what follows comes as without it
+//                  kLeave     after that packet the tree ends: what follows comes as without it;
+//                             whoever misses some until then returns
 //
 // Between child and parent: kJoin, answered by kJoined; kLeft. By both kinds of connections,
 // downwards kPacket (packet.h) and kTaken, upwards kBundle (packet.h).

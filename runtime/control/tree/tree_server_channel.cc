@@ -93,12 +93,15 @@ void TreeServerChannel::Dissolve() {
   Seal();
   for (const Place& place : tree_.places) {
     if (place.worker == nullptr) continue;
-    place.worker->left_world = tree_.world;
-    place.worker->left_at = log_.last();
-    if (place.by == Place::By::kHere) place.worker->sent = log_.last();
+    // Who is sent all from here has all of this tree once it has what was left of one before.
+    if (place.by != Place::By::kHere) {
+      place.worker->left_world = tree_.world;
+      place.worker->left_at = log_.last();
+      place.worker->left_sent = place.worker->sent;
+    }
     Say(place.worker->peer, TreeWord::kLeave, tree_.world, log_.last());
   }
-  left_ = std::exchange(tree_, {});
+  tree_ = Tree();
   here_is_known_ = false;
   asked_ = nullptr;
 }
@@ -107,14 +110,6 @@ void TreeServerChannel::GiveUp(const PeerName& peer) {
   asked_ = nullptr;
   Seal();
   if (Place* const place = next_.Find(peer); place != nullptr) place->worker = nullptr;
-  if (Place* const place = left_.Find(peer); place != nullptr) {
-    // Who has had the last packet takes no notice.
-    place->worker = nullptr;
-    for (const Place& child : left_.places) {
-      if (child.worker == nullptr || child.parent != left_.index[peer]) continue;
-      Say(child.worker->peer, TreeWord::kOrphan, left_.world, 0);
-    }
-  }
   if (const auto found = tree_.index.find(peer); found != tree_.index.end()) {
     const int lost = found->second;
     Place& place = tree_.places[static_cast<size_t>(lost)];
@@ -240,8 +235,9 @@ void TreeServerChannel::SendPacket(Message packet) {
   if (log_.last() % kForgetEvery == 0) ForgetConsumed();
 }
 
-void TreeServerChannel::Replay(Worker& worker, uint64_t after, uint64_t until) {
-  after = std::max(after, worker.sent);
+void TreeServerChannel::Replay(const Worker& worker, uint64_t after, uint64_t until,
+                               uint64_t& sent) {
+  after = std::max(after, sent);
   if (after < until && after + 1 < log_.first()) {
     return Break(worker.peer, Unavailable("it has got packet ", after, " last, and those up to ",
                                           log_.first() - 1, " are kept no more"));
@@ -249,7 +245,7 @@ void TreeServerChannel::Replay(Worker& worker, uint64_t after, uint64_t until) {
   for (uint64_t number = after + 1; number <= until; ++number) {
     (void)sockets_->Send({&worker.peer, 1}, log_.at(number));
   }
-  worker.sent = std::max(after, until);
+  sent = std::max(after, until);
 }
 
 void TreeServerChannel::ForgetConsumed() {
@@ -376,7 +372,7 @@ void TreeServerChannel::TakeReturned(Worker& worker, const TreeNote& note, const
                  InvalidArgument("it says to have got packet ", note.value, " of ", log_.last()));
   }
   if (note.world == worker.left_world && note.world != tree_.world) {
-    return Replay(worker, note.value, worker.left_at);
+    return Replay(worker, note.value, worker.left_at, worker.left_sent);
   }
   Place* const place = note.world == tree_.world ? tree_.Find(worker.peer) : nullptr;
   if (place == nullptr || place->by == Place::By::kHere) return;
@@ -389,7 +385,7 @@ void TreeServerChannel::TakeReturned(Worker& worker, const TreeNote& note, const
   Seal();
   place->by = Place::By::kHere;
   here_is_known_ = false;
-  Replay(worker, note.value, log_.last());
+  Replay(worker, note.value, log_.last(), worker.sent);
 }
 
 void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const Message& message) {

@@ -79,9 +79,11 @@ class TreeServerChannel final : public ServerChannel {
     uint64_t sent = 0;      // the last packet that was sent to it from here
     uint64_t bundles = 0;   // that have come from it, ...
     uint64_t told = 0;      // ... and those that it knows of
-    // The last tree that it has left, and that one's last packet.
+    // The last tree that ended while it got packets from another worker, that one's last packet,
+    // and the last of those that were sent to it from here.
     uint64_t left_world = 0;
     uint64_t left_at = 0;
+    uint64_t left_sent = 0;
   };
   struct Place {
     Worker* worker = nullptr;  // null: lost
@@ -115,8 +117,8 @@ class TreeServerChannel final : public ServerChannel {
   void Add(const Message& message);
   void Seal();
   void SendPacket(Message packet);
-  // Packets after `after` up to `until`, to a worker that has no others.
-  void Replay(Worker& worker, uint64_t after, uint64_t until);
+  // Packets after `after` and `sent` up to `until`, to a worker that has no others.
+  void Replay(const Worker& worker, uint64_t after, uint64_t until, uint64_t& sent);
   void Detach(int place);
   void Break(const PeerName& peer, const Status& why);
   void ForgetConsumed();
@@ -136,7 +138,6 @@ class TreeServerChannel final : public ServerChannel {
   uint64_t last_world_ = 0;
   Tree tree_;  // in use
   Tree next_;  // arranged
-  Tree left_;  // the one before: some may not have got all of it yet
   std::unordered_map<PeerName, std::unique_ptr<Worker>> workers_;
   std::unordered_map<uint64_t, Worker*> by_number_;
   uint64_t last_worker_ = 0;

@@ -160,8 +160,9 @@ class TreeNetwork {
     ++world_;
     server_->Arrange(Peers());
     for (const PeerName& peer : Peers()) {
-      offers_[peer] = server_->OfferTo(peer).value_or(TreeOffer());
       const std::string text = "welcome " + std::to_string(world_);
+      offers_[peer] = server_->OfferTo(peer).value_or(TreeOffer());
+      offers_by_welcome_[{peer, text}] = offers_[peer];
       ASSERT_TRUE(server_->Send({&peer, 1}, TextMessage(text)).ok());
     }
   }
@@ -243,14 +244,13 @@ class TreeNetwork {
       return std::make_unique<FakeClientChannel>(relays_.at(endpoint), worker->peer);
     };
     // As a worker does, it takes its place when it takes its welcome.
-    worker->node = std::make_unique<TreeNode>(
-        *worker->direct, std::move(connections), [this, worker](const Message& message) {
-          const std::string text = TextOfMessage(message);
-          worker->heard.push_back(text);
-          if (text.starts_with("welcome") && offers_[worker->peer].world != 0) {
-            welcomed_.push_back(worker);
-          }
-        });
+    worker->node = std::make_unique<TreeNode>(*worker->direct, std::move(connections),
+                                              [this, worker](const Message& message) {
+                                                const std::string text = TextOfMessage(message);
+                                                worker->heard.push_back(text);
+                                                if (text.starts_with("welcome"))
+                                                  welcomed_.emplace_back(worker->peer, text);
+                                              });
     if (at_index.has_value()) {
       workers_[*at_index] = std::move(made);
     } else {
@@ -262,8 +262,12 @@ class TreeNetwork {
  public:
   // Those that have read their welcome begin in the tree.
   void Begin() {
-    for (Worker* worker : std::exchange(welcomed_, {})) {
-      if (worker->node != nullptr) worker->node->Begin(offers_[worker->peer]);
+    for (const auto& welcome : std::exchange(welcomed_, {})) {
+      const TreeOffer& offer = offers_by_welcome_[welcome];
+      for (const auto& worker : workers_) {
+        if (worker->peer != welcome.first || worker->node == nullptr || offer.world == 0) continue;
+        worker->node->Begin(offer);
+      }
     }
   }
   // Everybody is in the tree, and gets from its parent what is said from now on.
@@ -280,8 +284,9 @@ class TreeNetwork {
   std::unique_ptr<TreeServerChannel> server_;
   std::map<std::string, std::shared_ptr<FakeListener>> relays_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<Worker*> welcomed_;
+  std::vector<std::pair<PeerName, std::string>> welcomed_;
   std::map<PeerName, TreeOffer> offers_;
+  std::map<std::pair<PeerName, std::string>, TreeOffer> offers_by_welcome_;
   std::map<PeerName, std::vector<std::string>> answers_;
   std::unique_ptr<std::vector<PeerName>> peers_;  // as a controller keeps them
   int made_ = 0;

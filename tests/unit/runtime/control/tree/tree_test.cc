@@ -167,9 +167,10 @@ TEST(TreeTest, AnotherWorldComesAfterAllThatWasSaidBefore) {
   network.Broadcast("under way");
   network.Welcome();
   network.Settle();
-  EXPECT_THAT(network.at(2).heard, ElementsAre("welcome 1", "first", "under way", "welcome 2"));
-  EXPECT_THAT(network.at(4).heard, ElementsAre("welcome 1", "first"))
-      << "the welcome waits for what its parent has yet to pass on";
+  for (const size_t i : {2, 4, 5, 10}) {
+    EXPECT_THAT(network.at(i).heard, ElementsAre("welcome 1", "first", "under way", "welcome 2"))
+        << "worker " << i << " waits for no parent";
+  }
   network.at(1).is_stopped = false;
   network.Settle();
   network.Begin();
@@ -181,6 +182,35 @@ TEST(TreeTest, AnotherWorldComesAfterAllThatWasSaidBefore) {
         << "worker " << i;
   }
   EXPECT_EQ(network.CountBelowOthers(), 12);
+}
+
+// It gets what it misses of one tree when others have begun and ended.
+TEST(TreeTest, AWorkerThatIsSlowMissesNothingOfTreesBefore) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  const std::vector<size_t> slow = {4, 10};
+  network.at(1).is_stopped = true;
+  for (const size_t i : slow) network.at(i).is_stopped = true;
+  network.Broadcast("of the first tree");
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  network.Broadcast("of the second");
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  network.Broadcast("of the third");
+  network.Settle();
+  network.Lose(1);
+  for (const size_t i : slow) network.at(i).is_stopped = false;
+  network.Settle();
+  for (const size_t i : {2, 4, 5, 10, 11}) {
+    EXPECT_THAT(network.at(i).heard,
+                ElementsAre("welcome 1", "first", "of the first tree", "welcome 2", "of the second",
+                            "welcome 3", "of the third"))
+        << "worker " << i;
+  }
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
 TEST(TreeTest, ARelayThatIsLostBetweenTwoWorldsKeepsNobodyBack) {

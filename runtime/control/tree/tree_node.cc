@@ -25,7 +25,9 @@ TreeNode::TreeNode(ClientChannel& direct, TreeConnections connections, Deliver d
       upstream_([this](const Message& bundle) { SendUp(bundle); }) {}
 
 void TreeNode::Begin(const TreeOffer& offer) {
-  // What is left of the world before came from its parent, or comes from the controller yet.
+  // All of the world before has come. If that had no packets, nothing has ended it, and its parent
+  // is still there.
+  DropParent();
   offer_ = offer;
   upstream_.Identify(offer.worker, offer.answers);
   key_ = NewKeyPair();
@@ -179,7 +181,6 @@ void TreeNode::JoinParent(const Message& note) {
   }
   parent_ = std::move(*parent);
   ++changes_;
-  has_asked_ = false;
   TryToJoin();
 }
 
@@ -252,7 +253,7 @@ void TreeNode::DropParent() {
   if (parent_ != nullptr) ++changes_;
   parent_.reset();
   next_from_parent_.reset();
-  is_taken_over_ = false;
+  has_asked_ = is_taken_over_ = false;
   if (std::exchange(is_attached_, false)) upstream_.SendAgain();
 }
 

@@ -228,6 +228,22 @@ TEST(TreeTest, ARelayThatIsLostBetweenTwoWorldsKeepsNobodyBack) {
   }
 }
 
+TEST(TreeTest, AWorldWithoutAnyCommandKeepsNobodyFromTheNext) {
+  TreeNetwork network(14, 2);
+  network.Settle();
+  network.Begin();
+  network.Settle();
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  network.Broadcast("call");
+  network.Settle();
+  EXPECT_EQ(network.CountBelowOthers(), 12);
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_THAT(network.at(i).heard, ElementsAre("welcome 1", "welcome 2", "call"));
+  }
+}
+
 TEST(TreeTest, AWorkerThatReplacesAnotherTakesItsPlace) {
   TreeNetwork network(14, 2);
   network.Join();

@@ -62,7 +62,8 @@ bool ChildLinks::Receive(const TakeBundle& take) {
         const auto child = children_.find(from);
         const StatusOr<uint64_t> consumed = ConsumedOf(message);
         if (child == children_.end() || !consumed.ok()) break;
-        child->second.consumed = std::max(child->second.consumed, *consumed);
+        // Less than before, once one has joined it that is further behind.
+        child->second.consumed = *consumed;
         if (message.size() > 1 && message[1].size() > 0) take(from, note->value, message);
         break;
       }

@@ -61,7 +61,7 @@ void TreeNode::Go() {
   bool again = true;
   while (again) {
     again = GoOnce();
-    const uint64_t consumed = children_ == nullptr ? position_ : children_->Consumed(position_);
+    const uint64_t consumed = Consumed();
     const bool is_far = consumed >= told_consumed_ + kTellConsumedEvery ||
                         (consumed > told_consumed_ && bytes_since_told_ >= kTellConsumedBytes);
     upstream_.Flush(offer_.world, consumed, is_far);
@@ -72,6 +72,10 @@ void TreeNode::Go() {
     // What was sent may hide what has come.
     for (Channel* channel : channels()) again = again || !channel->drained();
   }
+}
+
+uint64_t TreeNode::Consumed() const {
+  return children_ == nullptr ? position_ : children_->Consumed(position_);
 }
 
 bool TreeNode::GoOnce() {
@@ -188,7 +192,7 @@ void TreeNode::TryToJoin() {
   if (parent_ == nullptr || has_asked_ || world_ != offer_.world) return;
   has_asked_ = true;
   const std::string_view place(reinterpret_cast<const char*>(&place_), sizeof place_);
-  (void)parent_->Send(MakeNote(TreeWord::kJoin, world_, position_, {place}));
+  (void)parent_->Send(MakeNote(TreeWord::kJoin, world_, Consumed(), {place}));
 }
 
 void TreeNode::TakeFromParent(const Message& message) {

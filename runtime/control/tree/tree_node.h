@@ -67,6 +67,8 @@ class TreeNode {
 
  private:
   bool GoOnce();
+  // The last packet that this worker and all below it have got.
+  uint64_t Consumed() const;
   void TakeDirect(Message message);
   // Not while the tree's last packet is waited for, unless it is `due` before that.
   void TakeInOrder(const Message& message);

@@ -45,7 +45,7 @@ enum class TreeWord : uint64_t {
   kReturned = 7,    // value: the last packet that was got; texts: what was wrong with the parent
   kForget = 8,      // value: the child's place
   kLeave = 9,       // value: the last packet
-  kJoin = 10,       // value: the last packet that was got; texts: eight bytes, the child's place
+  kJoin = 10,       // value: how far it and all below it are; texts: eight bytes, its place
   kJoined = 11,     // value: the last packet before the first that the parent passes on
   kLeft = 12,       //
   kPacket = 13,     // value: its number

@@ -393,7 +393,7 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
   if (!consumed.ok() || *consumed > log_.last()) {
     return Break(worker.peer, InvalidArgument("it sends bundles that cannot be"));
   }
-  worker.consumed = std::max(worker.consumed, *consumed);
+  worker.consumed = *consumed;  // may be less than before: of one that has joined those below it
   worker.bundles = std::max(worker.bundles, note.value);
   const uint64_t self = worker.number;
   const PeerName peer = worker.peer;

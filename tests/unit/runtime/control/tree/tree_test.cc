@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -296,6 +297,40 @@ TEST(TreeTest, PacketsAreForgottenOnceAllHaveThem) {
   network.Settle();
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
   EXPECT_EQ(network.at(2).heard.size(), 2u + 1000 + 100);
+}
+
+// One that joins late has told its parent how far those are that had joined it before.
+TEST(TreeTest, PacketsAreKeptForThoseBelowAWorkerThatJoinsLate) {
+  TreeNetwork network(14, 2);
+  network.Settle();
+  std::function<void()> pass_late;
+  network.DirectLinkOf(0).spoil_up = [&pass_late](const Message& message, const auto& pass) {
+    const auto note = ReadTreeNote(message);
+    if (!note.has_value() || note->word != TreeWord::kHere) return pass(message);
+    pass_late = [message, pass] { pass(message); };
+  };
+  network.Begin();
+  network.Broadcast("first");
+  network.Settle();
+  EXPECT_FALSE(network.server().IsBelowAnother(network.at(2).peer)) << "it has no parent yet";
+  EXPECT_TRUE(network.server().IsBelowAnother(network.at(6).peer));
+  network.at(6).is_stopped = true;
+  const auto say = [&network](int from, int until) {
+    for (const std::string& text : Numbered("call ", from, until)) {
+      network.Broadcast(text);
+      network.Settle();  // each makes a packet
+    }
+  };
+  say(0, 100);
+  pass_late();
+  network.Settle();
+  EXPECT_TRUE(network.server().IsBelowAnother(network.at(2).peer));
+  say(100, 300);
+  network.Lose(2);
+  network.at(6).is_stopped = false;
+  network.Settle();
+  EXPECT_EQ(CommandsOf(network.at(6)), Numbered("call ", 0, 300));
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
 // Anybody may be slow, or be lost, at any moment.

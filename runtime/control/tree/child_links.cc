@@ -61,7 +61,12 @@ bool ChildLinks::Receive(const TakeBundle& take) {
       case TreeWord::kBundle: {
         const auto child = children_.find(from);
         const StatusOr<uint64_t> consumed = ConsumedOf(message);
-        if (child == children_.end() || !consumed.ok()) break;
+        if (child == children_.end()) {
+          // A connection that was made anew has another name, and was not joined by.
+          (void)channel().Send({&from, 1}, MakeNote(TreeWord::kForget, world_, 0));
+          break;
+        }
+        if (!consumed.ok()) break;
         // Less than before, once one has joined it that is further behind.
         child->second.consumed = *consumed;
         if (message.size() > 1 && message[1].size() > 0) take(from, note->value, message);

@@ -206,6 +206,8 @@ void TreeNode::TakeFromParent(const Message& message) {
       return AttachIfSeamless();
     case TreeWord::kTaken:
       return NoteTaken(note->value);
+    case TreeWord::kForget:
+      return LeaveParent("it does not know this worker");
     case TreeWord::kPacket:
       break;
     default:

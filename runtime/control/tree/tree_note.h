@@ -15,8 +15,9 @@
 //                  kLeave     after that packet the tree ends: what follows comes as without it;
 //                             whoever misses some until then returns
 //
-// Between child and parent: kJoin, answered by kJoined; kLeft. By both kinds of connections,
-// downwards kPacket (packet.h) and kTaken, upwards kBundle (packet.h).
+// Between child and parent: kJoin, answered by kJoined; kLeft; kForget, in answer to whoever has
+// not joined: it is to return. By both kinds of connections, downwards kPacket (packet.h) and
+// kTaken, upwards kBundle (packet.h).
 //
 // Packets are numbered without gaps for as long as the controller runs; so whoever has got packet n
 // can go on with n + 1 from anybody.

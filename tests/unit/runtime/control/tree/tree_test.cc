@@ -333,6 +333,26 @@ TEST(TreeTest, PacketsAreKeptForThoseBelowAWorkerThatJoinsLate) {
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
+// As after a connection between the two that was made anew.
+TEST(TreeTest, AWorkerThatItsParentDoesNotKnowAnyMoreComesBack) {
+  TreeNetwork network(14, 2);
+  network.Join();
+  network.at(0).relay->up[network.at(2).peer].push_back(MakeNote(TreeWord::kLeft, 1, 0));
+  network.Settle();
+  network.Broadcast("call");
+  network.Settle();
+  EXPECT_THAT(CommandsOf(network.at(2)), IsEmpty());
+  network.Say(2, "answer");
+  network.Say(6, "from below");
+  network.Settle();
+  EXPECT_FALSE(network.server().IsBelowAnother(network.at(2).peer));
+  EXPECT_THAT(CommandsOf(network.at(2)), ElementsAre("call"));
+  EXPECT_THAT(CommandsOf(network.at(6)), ElementsAre("call"));
+  EXPECT_THAT(network.AnswersOf(2), ElementsAre("answer"));
+  EXPECT_THAT(network.AnswersOf(6), ElementsAre("from below"));
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
 // Anybody may be slow, or be lost, at any moment.
 TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
   for (unsigned seed = 1; seed <= 40; ++seed) {

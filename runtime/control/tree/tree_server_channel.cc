@@ -395,28 +395,35 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
   }
   worker.consumed = *consumed;  // may be less than before: of one that has joined those below it
   worker.bundles = std::max(worker.bundles, note.value);
-  const uint64_t self = worker.number;
-  const PeerName peer = worker.peer;
-  const Status read = ReadBundle(message, [&](Answer answer) {
-    const bool from_itself = answer.worker == self;
-    TakeAnswer(std::move(answer), from_itself);
-  });
-  if (!read.ok()) return Break(peer, read);
+  const Status read =
+      ReadBundle(message, [&](Answer answer) { TakeAnswer(std::move(answer), worker); });
+  if (!read.ok()) return Break(worker.peer, read);
   const bool is_large = message.size() > 2;
   if (!is_large && worker.bundles < worker.told + kTellTakenEvery) return;
   worker.told = worker.bundles;
   Say(worker.peer, TreeWord::kTaken, note.world, worker.bundles);
 }
 
-void TreeServerChannel::TakeAnswer(Answer answer, bool from_itself) {
+bool TreeServerChannel::IsAbove(const Worker& other, const Worker& worker) {
+  const Place* place = tree_.Find(worker.peer);
+  while (place != nullptr && place->parent >= 0) {
+    place = &tree_.places[static_cast<size_t>(place->parent)];
+    if (place->worker == &other) return true;
+  }
+  return false;
+}
+
+void TreeServerChannel::TakeAnswer(Answer answer, const Worker& by) {
   const auto found = by_number_.find(answer.worker);
   if (found == by_number_.end()) return;  // of one that is lost
   Worker& worker = *found->second;
+  const bool from_itself = &worker == &by;
   // What may have been lost was said again.
   if (answer.number <= worker.answers) return;
   if (!AreSame(answer.tag, worker.key.TagOf(answer.number, answer.message))) {
     if (from_itself) return Break(worker.peer, PermissionDenied("its answers are not its own"));
-    if (Reparent(worker.peer)) {
+    // Others say nothing about how it is served.
+    if (IsAbove(by, worker) && Reparent(worker.peer)) {
       log::Warn(
           "a relay has passed on what the worker below it has not said: it is heard directly");
     }
@@ -426,7 +433,11 @@ void TreeServerChannel::TakeAnswer(Answer answer, bool from_itself) {
     worker.dropped = std::max(worker.dropped, answer.number);
     // A relay has left something out. The worker has kept it, and says it again when it returns;
     // if it has not, it was told that this had arrived.
-    if (Reparent(worker.peer) || !from_itself) return;
+    if (!from_itself) {
+      if (IsAbove(by, worker)) Reparent(worker.peer);
+      return;
+    }
+    if (Reparent(worker.peer)) return;
     return Break(worker.peer, Unavailable("its answers after number ", worker.answers,
                                           " were lost on their way through other workers"));
   }

@@ -130,7 +130,9 @@ class TreeServerChannel final : public ServerChannel {
   void TakeAttached(int place, uint64_t position);
   void TakeReturned(Worker& worker, const TreeNote& note, const Message& message);
   void TakeBundle(Worker& worker, const TreeNote& note, const Message& message);
-  void TakeAnswer(Answer answer, bool from_itself);
+  void TakeAnswer(Answer answer, const Worker& by);
+  // Whether answers of `worker` may come by way of `other`.
+  bool IsAbove(const Worker& other, const Worker& worker);
 
   const std::unique_ptr<ServerChannel> sockets_;
   const int fan_out_;

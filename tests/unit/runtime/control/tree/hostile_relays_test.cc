@@ -236,6 +236,9 @@ TEST_F(HostileRelayTest, AWorkerCannotSpeakForAnother) {
   const auto broken = network_.server().TakeBroken();
   ASSERT_EQ(broken.size(), 1u) << "who says it is known";
   EXPECT_EQ(broken[0].peer, network_.at(1).peer);
+  for (const size_t i : {2, 3, 6, 7, 8, 9}) {
+    EXPECT_TRUE(IsBelowAnother(i)) << "worker " << i << " is not below that one";
+  }
 }
 
 // Whatever it does to whatever passes through it, or comes from it.

@@ -144,8 +144,8 @@ control::TreeConnections Worker::ConnectionsInTree() {
     control::RelayListener listener;
     LOCKSTEP_ASSIGN_OR_RETURN(listener.channel,
                               control::ZmqListen(context_, endpoint, {.gate = gate}));
-    LOCKSTEP_ASSIGN_OR_RETURN(listener.endpoint,
-                              AdvertisedAs(listener.channel->endpoint(), options_));
+    // Not `advertise_address`, which is for clients: other workers connect to where it listens.
+    listener.endpoint = listener.channel->endpoint();
     return listener;
   };
   const auto connect = [this](const std::string& endpoint, control::CredentialSource credentials)

@@ -5,12 +5,6 @@
 #include "runtime/base/deadline.h"
 
 namespace lockstep::control {
-namespace {
-
-constexpr std::chrono::hours kUntilThereIsSomething{1};
-
-}  // namespace
-
 TreeClientChannel::~TreeClientChannel() {
   if (!has_tree()) return;
   {
@@ -94,7 +88,7 @@ void TreeClientChannel::Run() {
     if (!go_on || has_tasks_) continue;
     const auto channels = node.channels();
     const int descriptors[] = {tasks_.fd()};
-    waiter.Wait(channels, descriptors, Deadline::After(kUntilThereIsSomething));
+    waiter.Wait(channels, descriptors, node.LookAtParent(Deadline::Clock::now()));
   }
 }
 

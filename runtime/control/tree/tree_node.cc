@@ -1,6 +1,7 @@
 #include "runtime/control/tree/tree_node.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace {
 // the controller keeps those that may not have arrived.
 constexpr uint64_t kTellConsumedEvery = 64;
 constexpr uint64_t kTellConsumedBytes = uint64_t{1} << 20;
+// A parent that can be reached answers at once.
+constexpr std::chrono::seconds kLongestSilence{5};
+constexpr std::chrono::hours kNoNeedToLook{1};
 
 }  // namespace
 
@@ -184,15 +188,27 @@ void TreeNode::JoinParent(const Message& note) {
     return;
   }
   parent_ = std::move(*parent);
+  parent_endpoint_ = endpoint;
   ++changes_;
   TryToJoin();
 }
 
 void TreeNode::TryToJoin() {
-  if (parent_ == nullptr || has_asked_ || world_ != offer_.world) return;
-  has_asked_ = true;
+  if (parent_ == nullptr || asked_at_.has_value() || world_ != offer_.world) return;
+  asked_at_ = Deadline::Clock::now();
   const std::string_view place(reinterpret_cast<const char*>(&place_), sizeof place_);
   (void)parent_->Send(MakeNote(TreeWord::kJoin, world_, Consumed(), {place}));
+}
+
+Deadline TreeNode::LookAtParent(Deadline::Clock::time_point now) {
+  const bool is_silent = asked_at_.has_value() && !next_from_parent_.has_value();
+  if (!is_silent || has_told_of_silence_) return Deadline::At(now + kNoNeedToLook);
+  const Deadline until = Deadline::At(*asked_at_ + kLongestSilence);
+  if (now < until.when()) return until;
+  has_told_of_silence_ = true;
+  log::Warn("commands come from the controller itself: the worker that is to pass them on does not ",
+            "answer at ", parent_endpoint_, "; most likely it cannot be reached from here");
+  return Deadline::At(now + kNoNeedToLook);
 }
 
 void TreeNode::TakeFromParent(const Message& message) {
@@ -259,7 +275,8 @@ void TreeNode::DropParent() {
   if (parent_ != nullptr) ++changes_;
   parent_.reset();
   next_from_parent_.reset();
-  has_asked_ = is_taken_over_ = false;
+  asked_at_.reset();
+  has_told_of_silence_ = is_taken_over_ = false;
   if (std::exchange(is_attached_, false)) upstream_.SendAgain();
 }
 

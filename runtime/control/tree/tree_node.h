@@ -22,6 +22,7 @@
 #include <string>
 
 #include "absl/container/inlined_vector.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/keys/gate.h"
@@ -54,6 +55,9 @@ class TreeNode {
   void Send(const Message& message) { upstream_.Add(message); }
   // Takes what has come, until there is no more, and sends what is to be sent.
   void Go();
+  // Warns, once, of a parent that has not let this worker join for seconds: most likely it cannot be
+  // reached. Returns when to look again, should nothing come until then.
+  Deadline LookAtParent(Deadline::Clock::time_point now);
   // Those to sleep on after Go(). They change with each call of Begin() or Go().
   absl::InlinedVector<Channel*, 3> channels();
 
@@ -104,8 +108,10 @@ class TreeNode {
   uint64_t bytes_since_told_ = 0;
 
   std::unique_ptr<ClientChannel> parent_;
-  uint64_t place_ = 0;  // as the parent knows this worker
-  bool has_asked_ = false;
+  uint64_t place_ = 0;           // as the parent knows this worker
+  std::string parent_endpoint_;  // for people
+  std::optional<Deadline::Clock::time_point> asked_at_;  // to join it
+  bool has_told_of_silence_ = false;
   // Of the first packet that the parent has yet to send; none: it has not said.
   std::optional<uint64_t> next_from_parent_;
   bool is_attached_ = false;

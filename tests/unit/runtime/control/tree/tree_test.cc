@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/control/tree/packet.h"
 #include "tests/unit/runtime/control/tree/tree_network.h"
 
@@ -351,6 +353,24 @@ TEST(TreeTest, AWorkerThatItsParentDoesNotKnowAnyMoreComesBack) {
   EXPECT_THAT(network.AnswersOf(2), ElementsAre("answer"));
   EXPECT_THAT(network.AnswersOf(6), ElementsAre("from below"));
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
+TEST(TreeTest, AParentThatDoesNotAnswerIsToldOfOnce) {
+  using std::chrono::seconds;
+  TreeNetwork network(14, 2);
+  network.Settle();
+  network.Begin();
+  network.at(0).is_stopped = true;
+  network.Broadcast("first");
+  network.Settle();
+  const auto asked = Deadline::Clock::now();  // or a moment before
+  TreeNode& node = *network.at(2).node;
+  const Deadline look = node.LookAtParent(asked);
+  EXPECT_LE(look.when(), asked + seconds(5));
+  EXPECT_EQ(node.LookAtParent(look.when() - seconds(1)).when(), look.when());
+  EXPECT_GT(node.LookAtParent(look.when()).when(), look.when() + seconds(60)) << "it was told";
+  EXPECT_GT(node.LookAtParent(look.when() + seconds(1)).when(), look.when() + seconds(60));
+  EXPECT_GT(network.at(6).node->LookAtParent(asked).when(), asked + seconds(60)) << "it has joined";
 }
 
 // Anybody may be slow, or be lost, at any moment.

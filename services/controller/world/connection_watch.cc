@@ -16,17 +16,25 @@ void ConnectionWatch::Restart(TimePoint now) {
 }
 
 void ConnectionWatch::Begin(TimePoint now, uint64_t ordered) {
+  now_ = now;
   if (now < next_due_at_.when()) return;
   due_ = std::exchange(next_due_, ordered);
   next_due_at_ = Deadline::At(now + delivery_time_);
 }
 
+void ConnectionWatch::Forgive(Rank rank) {
+  waiting_[static_cast<size_t>(rank)] = {.forgiven_until = now_ + delivery_time_};
+}
+
 bool ConnectionWatch::IsBroken(Rank rank, bool is_due, const WorkerActivity& activity) {
   Waiting& waiting = waiting_[static_cast<size_t>(rank)];
-  const bool waits = is_due && activity.launched == activity.completed && activity.received < due_;
+  const bool waits = is_due && now_ >= waiting.forgiven_until &&
+                     activity.launched == activity.completed && activity.received < due_;
   const bool as_before =
       waiting.received == activity.received && waiting.launched == activity.launched;
-  waiting = {activity.received, activity.launched, waits && as_before ? waiting.looks + 1 : 0};
+  waiting.received = activity.received;
+  waiting.launched = activity.launched;
+  waiting.looks = waits && as_before ? waiting.looks + 1 : 0;
   return waiting.looks >= kLooks;
 }
 

@@ -28,8 +28,8 @@ class ConnectionWatch {
   // True if the connection of `rank` is broken, as far as its worker's activity tells.
   // `is_due`: it is ready, and nothing but its connection keeps batches from it.
   bool IsBroken(Rank rank, bool is_due, const WorkerActivity& activity);
-  // Its worker gets what was sent by another way: it is given the same time again.
-  void Forgive(Rank rank) { waiting_[static_cast<size_t>(rank)] = {}; }
+  // Its worker gets what was sent by another way: that may take the same time again.
+  void Forgive(Rank rank);
   // Why a worker with this activity is given up, for people.
   std::string Describe(const WorkerActivity& activity) const;
 
@@ -39,6 +39,7 @@ class ConnectionWatch {
     uint64_t received = 0;
     uint64_t launched = 0;
     int looks = 0;
+    TimePoint forgiven_until{};
   };
 
   const std::chrono::milliseconds delivery_time_;
@@ -46,6 +47,7 @@ class ConnectionWatch {
   uint64_t due_ = 0;
   uint64_t next_due_ = 0;
   Deadline next_due_at_ = Deadline::At({});
+  TimePoint now_{};               // of the last Begin()
   std::vector<Waiting> waiting_;  // by rank
 };
 

@@ -55,6 +55,18 @@ TEST_F(ConnectionWatchTest, WorkerThatWorksOrComesFurtherHasNone) {
   }
 }
 
+TEST_F(ConnectionWatchTest, WorkerThatGetsItByAnotherWayIsGivenAWholeDeliveryTime) {
+  BeDue(7);
+  EXPECT_TRUE(Look(5, At(6)));
+  watch_.Forgive(0);
+  for (int i = 0; i < 9; ++i) {
+    watch_.Begin(now_ += 100ms, 7);
+    EXPECT_FALSE(Look(10, At(6))) << "after " << i + 1 << " looks";
+  }
+  watch_.Begin(now_ += 100ms, 7);
+  EXPECT_TRUE(Look(5, At(6)));
+}
+
 TEST_F(ConnectionWatchTest, WhatWasSentBeforeIsNotDueToNewcomers) {
   BeDue(7);
   watch_.Restart(now_);

@@ -374,7 +374,7 @@ TEST(TreeTest, AParentThatDoesNotAnswerIsToldOfOnce) {
 }
 
 // Anybody may be slow, or be lost, at any moment.
-TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
+void ExpectTheSameInAnyOrder(bool in_many_worlds) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -407,11 +407,17 @@ TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
             network.Lose(i);
           }
           break;
+        case 5:
+          if (in_many_worlds && below(12) == 0) network.Welcome();
+          if (in_many_worlds) network.Begin();
+          break;
         default:
           network.Go(below(network.size()));
           break;
       }
     }
+    network.Settle();
+    network.Begin();
     network.Settle();
     for (size_t i = 0; i < network.size(); ++i) {
       if (network.at(i).node == nullptr) continue;
@@ -420,6 +426,14 @@ TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
     }
     EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
   }
+}
+
+TEST(TreeTest, AnyOrderOfEventsGivesTheSameOrderOfCommands) {
+  ExpectTheSameInAnyOrder(/*in_many_worlds=*/false);
+}
+
+TEST(TreeTest, AnyOrderOfEventsInManyWorldsGivesTheSameOrderOfCommands) {
+  ExpectTheSameInAnyOrder(/*in_many_worlds=*/true);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "runtime/base/deadline.h"
 
 namespace lockstep::control {
+
 TreeClientChannel::~TreeClientChannel() {
   if (!has_tree()) return;
   {

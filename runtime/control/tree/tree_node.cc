@@ -155,8 +155,11 @@ void TreeNode::TakeInOrder(const Message& message) {
     case TreeWord::kLeave:
       if (note.world != world_) return;
       last_ = note.value;
-      // Nobody watches over parents of a tree that has ended.
-      if (position_ < *last_ && parent_ != nullptr) LeaveParent("");
+      // Nobody watches over parents of a tree that has ended: what is missing comes from whoever is
+      // quicker. A controller that ends may not be there to send it.
+      if (position_ < *last_ && parent_ != nullptr) {
+        (void)direct_.Send(MakeNote(TreeWord::kReturned, world_, position_, {""}));
+      }
       return;
     default:
       return;  // nothing that a controller says
@@ -206,8 +209,8 @@ Deadline TreeNode::LookAtParent(Deadline::Clock::time_point now) {
   const Deadline until = Deadline::At(*asked_at_ + kLongestSilence);
   if (now < until.when()) return until;
   has_told_of_silence_ = true;
-  log::Warn("commands come from the controller itself: the worker that is to pass them on does not ",
-            "answer at ", parent_endpoint_, "; most likely it cannot be reached from here");
+  log::Warn("commands come from the controller itself: the worker at ", parent_endpoint_,
+            ", which is to pass them on, does not answer; most likely it cannot be reached");
   return Deadline::At(now + kNoNeedToLook);
 }
 

@@ -13,7 +13,7 @@
 //     worker       kReturned  I have no parent; the last packet that I have got is that one
 //     controller   kForget    that child is none of yours any more              (to the parent)
 //                  kLeave     after that packet the tree ends: what follows comes as without it;
-//                             whoever misses some until then returns
+//                             whoever misses some until then says kReturned, too
 //
 // Between child and parent: kJoin, answered by kJoined; kLeft; kForget, in answer to whoever has
 // not joined: it is to return. By both kinds of connections, downwards kPacket (packet.h) and

@@ -55,8 +55,8 @@ class TreeNode {
   void Send(const Message& message) { upstream_.Add(message); }
   // Takes what has come, until there is no more, and sends what is to be sent.
   void Go();
-  // Warns, once, of a parent that has not let this worker join for seconds: most likely it cannot be
-  // reached. Returns when to look again, should nothing come until then.
+  // Warns, once, of a parent that has not let this worker join for seconds: most likely it cannot
+  // be reached. Returns when to look again, should nothing come until then.
   Deadline LookAtParent(Deadline::Clock::time_point now);
   // Those to sleep on after Go(). They change with each call of Begin() or Go().
   absl::InlinedVector<Channel*, 3> channels();
@@ -108,8 +108,8 @@ class TreeNode {
   uint64_t bytes_since_told_ = 0;
 
   std::unique_ptr<ClientChannel> parent_;
-  uint64_t place_ = 0;           // as the parent knows this worker
-  std::string parent_endpoint_;  // for people
+  uint64_t place_ = 0;                                   // as the parent knows this worker
+  std::string parent_endpoint_;                          // for people
   std::optional<Deadline::Clock::time_point> asked_at_;  // to join it
   bool has_told_of_silence_ = false;
   // Of the first packet that the parent has yet to send; none: it has not said.

@@ -1,6 +1,7 @@
 #include "runtime/control/tree/tree_server_channel.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "runtime/base/log.h"
@@ -46,7 +47,7 @@ TreeServerChannel::Worker& TreeServerChannel::WorkerOf(const PeerName& peer) {
     worker->number = ++last_worker_;
     worker->key = AnswerKey::New();
     worker->consumed = log_.last();
-    by_number_[worker->number] = worker.get();
+    answers_.Add(worker->number, peer, worker->key);
   }
   return *worker;
 }
@@ -127,7 +128,7 @@ void TreeServerChannel::GiveUp(const PeerName& peer) {
   }
   const auto worker = workers_.find(peer);
   if (worker == workers_.end()) return;
-  by_number_.erase(worker->second->number);
+  answers_.Remove(worker->second->number);
   workers_.erase(worker);
 }
 
@@ -273,9 +274,7 @@ bool TreeServerChannel::Receive(PeerName* from, Message* message) {
   Seal();
   for (int i = 0; i < kMostNotesAtOnce; ++i) {
     if (!answers_.empty()) {
-      *from = std::move(answers_.front().first);
-      *message = std::move(answers_.front().second);
-      answers_.pop_front();
+      std::tie(*from, *message) = answers_.Next();
       by_tree_ = true;
       return true;
     }
@@ -345,7 +344,7 @@ void TreeServerChannel::TakeAttached(int index, uint64_t position) {
   if (place.by != Place::By::kHere || place.parent < 0 || position > log_.last()) return;
   Worker& worker = *place.worker;
   const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
-  if (parent.worker == nullptr || worker.dropped > worker.answers) {
+  if (parent.worker == nullptr || answers_.HasGap(worker.number)) {
     // It has joined one that is lost by now, or one that has been quicker with what it has said
     // since than it was itself with what it had said before. It is to come back, and say it again.
     Say(worker.peer, TreeWord::kOrphan, tree_.world, 0);
@@ -395,8 +394,8 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
   }
   worker.consumed = *consumed;  // may be less than before: of one that has joined those below it
   worker.bundles = std::max(worker.bundles, note.value);
-  const Status read =
-      ReadBundle(message, [&](Answer answer) { TakeAnswer(std::move(answer), worker); });
+  const Status read = answers_.Take(
+      message, [&](const AnswerCollector::Fault& fault) { TakeFault(fault, worker); });
   if (!read.ok()) return Break(worker.peer, read);
   const bool is_large = message.size() > 2;
   if (!is_large && worker.bundles < worker.told + kTellTakenEvery) return;
@@ -404,8 +403,8 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
   Say(worker.peer, TreeWord::kTaken, note.world, worker.bundles);
 }
 
-bool TreeServerChannel::IsAbove(const Worker& other, const Worker& worker) {
-  const Place* place = tree_.Find(worker.peer);
+bool TreeServerChannel::IsAbove(const Worker& other, const PeerName& peer) {
+  const Place* place = tree_.Find(peer);
   while (place != nullptr && place->parent >= 0) {
     place = &tree_.places[static_cast<size_t>(place->parent)];
     if (place->worker == &other) return true;
@@ -413,36 +412,22 @@ bool TreeServerChannel::IsAbove(const Worker& other, const Worker& worker) {
   return false;
 }
 
-void TreeServerChannel::TakeAnswer(Answer answer, const Worker& by) {
-  const auto found = by_number_.find(answer.worker);
-  if (found == by_number_.end()) return;  // of one that is lost
-  Worker& worker = *found->second;
-  const bool from_itself = &worker == &by;
-  // What may have been lost was said again.
-  if (answer.number <= worker.answers) return;
-  if (!AreSame(answer.tag, worker.key.TagOf(answer.number, answer.message))) {
-    if (from_itself) return Break(worker.peer, PermissionDenied("its answers are not its own"));
-    // Others say nothing about how it is served.
-    if (IsAbove(by, worker) && Reparent(worker.peer)) {
+void TreeServerChannel::TakeFault(const AnswerCollector::Fault& fault, const Worker& by) {
+  const bool is_made_up = fault.kind == AnswerCollector::Fault::Kind::kTag;
+  if (fault.worker != by.peer) {
+    // A relay has altered something, or left it out. The worker has kept it, and says it again when
+    // it returns; if it has not, it was told that this had arrived. What others than those above it
+    // pass on says nothing about how it is served.
+    if (IsAbove(by, fault.worker) && Reparent(fault.worker) && is_made_up) {
       log::Warn(
           "a relay has passed on what the worker below it has not said: it is heard directly");
     }
     return;
   }
-  if (answer.number != worker.answers + 1) {
-    worker.dropped = std::max(worker.dropped, answer.number);
-    // A relay has left something out. The worker has kept it, and says it again when it returns;
-    // if it has not, it was told that this had arrived.
-    if (!from_itself) {
-      if (IsAbove(by, worker)) Reparent(worker.peer);
-      return;
-    }
-    if (Reparent(worker.peer)) return;
-    return Break(worker.peer, Unavailable("its answers after number ", worker.answers,
-                                          " were lost on their way through other workers"));
-  }
-  worker.answers = answer.number;
-  answers_.emplace_back(worker.peer, std::move(answer.message));
+  if (is_made_up) return Break(by.peer, PermissionDenied("its answers are not its own"));
+  if (Reparent(by.peer)) return;
+  Break(by.peer, Unavailable("its answers after number ", fault.last,
+                             " were lost on their way through other workers"));
 }
 
 }  // namespace lockstep::control

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/tree/answer_collector.h"
 #include "runtime/control/tree/packet.h"
 #include "runtime/control/tree/replay_log.h"
 #include "runtime/control/tree/tree_keys.h"
@@ -73,8 +73,6 @@ class TreeServerChannel final : public ServerChannel {
     PeerName peer;
     uint64_t number = 0;
     AnswerKey key;
-    uint64_t answers = 0;   // the number of its last one, ...
-    uint64_t dropped = 0;   // ... and of the last that came before one which is missing
     uint64_t consumed = 0;  // packets that it and all below it have got
     uint64_t sent = 0;      // the last packet that was sent to it from here
     uint64_t bundles = 0;   // that have come from it, ...
@@ -130,9 +128,10 @@ class TreeServerChannel final : public ServerChannel {
   void TakeAttached(int place, uint64_t position);
   void TakeReturned(Worker& worker, const TreeNote& note, const Message& message);
   void TakeBundle(Worker& worker, const TreeNote& note, const Message& message);
-  void TakeAnswer(Answer answer, const Worker& by);
-  // Whether answers of `worker` may come by way of `other`.
-  bool IsAbove(const Worker& other, const Worker& worker);
+  // An answer that `by` has said, or passed on, cannot be taken.
+  void TakeFault(const AnswerCollector::Fault& fault, const Worker& by);
+  // Whether what `peer` says may come by way of `other`.
+  bool IsAbove(const Worker& other, const PeerName& peer);
 
   const std::unique_ptr<ServerChannel> sockets_;
   const int fan_out_;
@@ -141,7 +140,6 @@ class TreeServerChannel final : public ServerChannel {
   Tree tree_;  // in use
   Tree next_;  // arranged
   std::unordered_map<PeerName, std::unique_ptr<Worker>> workers_;
-  std::unordered_map<uint64_t, Worker*> by_number_;
   uint64_t last_worker_ = 0;
 
   PacketWriter packet_;
@@ -155,7 +153,7 @@ class TreeServerChannel final : public ServerChannel {
   Reach reach_ = Reach::kNone;
   std::vector<PeerName> others_;  // of those, who are in no tree
 
-  std::deque<std::pair<PeerName, Message>> answers_;
+  AnswerCollector answers_;
   std::vector<Broken> broken_;
   bool by_tree_ = false;  // the message that was received last
 };

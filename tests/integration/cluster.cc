@@ -3,7 +3,6 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -165,7 +164,8 @@ class HostsCluster final : public Cluster {
  public:
   static StatusOr<std::unique_ptr<Cluster>> Start(const ClusterOptions& options) {
     NetnsClusterOptions hosts;
-    hosts.hosts = std::min(2, options.workers);
+    // All have as many ranks.
+    hosts.hosts = options.workers % 2 == 0 ? 2 : options.workers;
     hosts.ranks_per_host = options.workers / hosts.hosts;
     hosts.controller = options.controller;
     hosts.worker = options.worker;

@@ -78,7 +78,9 @@ class FakeController {
   // that is.
   Status reset_answer;
   bool answers_resets = true;
-  // Whether batches that ask are answered; else they wait for AnswerBatches().
+  // What the next batches that ask are answered with, and whether they are: else they wait for
+  // AnswerBatches().
+  Status batch_answer;
   bool answers_batches = true;
   void AnswerBatches() {
     for (const uint64_t request : std::exchange(waiting_batches_, {})) {
@@ -158,7 +160,7 @@ class FakeController {
     if (on_next_batch) std::exchange(on_next_batch, nullptr)();
     if (batch.getRequest() == 0) return;
     if (!answers_batches) return waiting_batches_.push_back(batch.getRequest());
-    if (!is_located) return Answer(batch.getRequest(), OkStatus());
+    if (!is_located || !batch_answer.ok()) return Answer(batch.getRequest(), batch_answer);
     ++locates;
     Status status;
     const control::Frame location = control::EncodeMessage<wire::TensorLocation>(

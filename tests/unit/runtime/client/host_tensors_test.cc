@@ -190,8 +190,8 @@ TEST_F(HostTensorsTest, ALoanEndsThatWasNoUse) {
   controller_.locate = [this, locate](wire::TensorLocation::Builder location) {
     LOCKSTEP_RETURN_IF_ERROR(locate(location));
     controller_.on_next_batch = [this] {
-      controller_.answers_batches = false;
-      controller_.SayFailed(0, Internal("why"));
+      controller_.batch_answer = Internal("why");
+      controller_.SayFailed(0, controller_.batch_answer);
     };
     return OkStatus();
   };

@@ -10,13 +10,23 @@ void MemoryLoans::Lend(RegisterId name, RegisterId of, const tensor::Tensor& ten
     kept = std::make_shared<Kept>(Kept{.tensor = tensor, .register_index = of.index});
   }
   ++kept->loans;
-  loans_[name.Packed()] = kept;
+  loans_[name.index] = {name.generation, kept};
 }
 
 void MemoryLoans::End(RegisterId name) {
-  const auto loan = loans_.find(name.Packed());
-  if (loan == loans_.end()) return;
-  const std::shared_ptr<Kept> kept = std::move(loan->second);
+  const auto loan = loans_.find(name.index);
+  if (loan != loans_.end() && loan->second.generation == name.generation) End(loan);
+}
+
+bool MemoryLoans::EndEarlier(RegisterId name) {
+  const auto loan = loans_.find(name.index);
+  if (loan == loans_.end() || loan->second.generation >= name.generation) return false;
+  End(loan);
+  return true;
+}
+
+void MemoryLoans::End(Loans::iterator loan) {
+  const std::shared_ptr<Kept> kept = std::move(loan->second.kept);
   loans_.erase(loan);
   if (--kept->loans > 0) return;
   if (kept->is_apart) {
@@ -37,8 +47,8 @@ bool MemoryLoans::Outlive(uint32_t register_index) {
 
 std::vector<registers::Value> MemoryLoans::TakeAll() {
   std::vector<registers::Value> lent;
-  for (const auto& [name, kept] : loans_) {
-    if (--kept->loans == 0) lent.push_back(std::move(kept->tensor));
+  for (const auto& [index, loan] : loans_) {
+    if (--loan.kept->loans == 0) lent.push_back(std::move(loan.kept->tensor));
   }
   loans_.clear();
   in_registers_.clear();

@@ -84,7 +84,7 @@ bool SessionDirectory::HasGroupsHere(const control::SessionRecord& record) const
 }
 
 void SessionDirectory::Open(const control::SessionRecord& record) {
-  lent_memory_.FreeEnded();
+  lent_memory_.FreeUnreachable(arena_.name());
   if (!HasGroupsHere(record)) {
     log::Error(log::OfSession(record.id.value), "session cannot be opened: it has ",
                record.num_groups, " groups, and the world ", world_size_, " ranks");
@@ -117,7 +117,7 @@ void SessionDirectory::Close(SessionState& session, bool client_lost) {
     std::lock_guard lock(mutex_);
     sessions_.erase(id);
   }
-  lent_memory_.FreeEnded();
+  lent_memory_.FreeUnreachable(arena_.name());
 }
 
 void SessionDirectory::Adopt(SessionState& session, const control::SessionRecord& record) {
@@ -135,10 +135,7 @@ void SessionDirectory::TakeFromClient(SessionState& session, bool client_lost) {
   if (client_lost) std::move(located.begin(), located.end(), std::back_inserter(reachable));
   std::optional<WatchedProcess> client = session.TakeClientProcess();
   if (reachable.empty() || !client.has_value()) return;
-  // Whatever it has said of itself: a process that does not map the memory does not write to it.
-  // One that may not be looked at any more might.
-  const StatusOr<bool> maps = client->Maps(arena_.name());
-  if (maps.ok() ? *maps : maps.status().code() != StatusCode::kNotFound) {
+  if (LentMemoryReclaimer::MayWriteTo(arena_.name(), *client)) {
     lent_memory_.Keep(*std::move(client), std::move(reachable));
   }
 }

@@ -128,6 +128,18 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   input_holders_.LetGoOfAll();
 }
 
+Status SessionState::WriteBesideLoans(RegisterId id, registers::Value value,
+                                      registers::LayoutPtr layout) {
+  if (loans_.EndEarlier(id)) RecordKeptBytes();
+  // What is lent is kept beside what takes its place.
+  if (loans_.HoldsValueOf(id.index)) {
+    LOCKSTEP_RETURN_IF_ERROR(registers_->CheckRoom(registers::HeldBytes(value)));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(registers_->Write(id, std::move(value), std::move(layout)));
+  OutliveLoans(id);
+  return OkStatus();
+}
+
 Status SessionState::Release(RegisterId id) {
   if (!loans_.IsEmpty()) [[unlikely]]
     EndLoan(id);

@@ -199,17 +199,15 @@ class SessionState {
   // return. The errors of RegisterFile.
   Status Write(RegisterId id, registers::Value value, registers::LayoutPtr layout = nullptr) {
     LetGo(id);
-    LOCKSTEP_RETURN_IF_ERROR(registers_->Write(id, std::move(value), std::move(layout)));
-    // What is lent of the old value is kept all the same, so it counts, be it too much.
-    if (!loans_.IsEmpty() && OutliveLoans(id)) [[unlikely]]
-      return registers_->CheckRoom(0);
-    return OkStatus();
+    if (!loans_.IsEmpty()) [[unlikely]]
+      return WriteBesideLoans(id, std::move(value), std::move(layout));
+    return registers_->Write(id, std::move(value), std::move(layout));
   }
   Status Kill(RegisterId id) {
     LetGo(id);
     LOCKSTEP_RETURN_IF_ERROR(registers_->Kill(id));
     if (!loans_.IsEmpty()) [[unlikely]]
-      OutliveLoans(id);  // not more than before
+      OutliveLoans(id);
     return OkStatus();
   }
   // The client has dropped the name: it does not write to what was lent under it any more either.
@@ -276,11 +274,10 @@ class SessionState {
   Status CountKeptBytes();
   // The same where there is nothing to refuse.
   void RecordKeptBytes();
-  // The register's value is gone. True if some of it stays lent, and counts from now on.
-  bool OutliveLoans(RegisterId id) {
-    const bool is_kept = loans_.Outlive(id.index);
-    if (is_kept) RecordKeptBytes();
-    return is_kept;
+  Status WriteBesideLoans(RegisterId id, registers::Value value, registers::LayoutPtr layout);
+  // The register's value is gone. What of it stays lent counts from now on.
+  void OutliveLoans(RegisterId id) {
+    if (loans_.Outlive(id.index)) RecordKeptBytes();
   }
   // Before a register's value goes: no one else keeps it.
   void LetGo(RegisterId id) {

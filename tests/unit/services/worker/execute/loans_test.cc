@@ -176,8 +176,8 @@ TEST_F(LoansTest, ALoanEndsInAFailedSessionAndInALaterGeneration) {
   EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
 }
 
-// What stays lent is kept, so it counts; within the limit there is nothing to refuse.
-TEST_F(LoansTest, WhatIsKeptCountsAlsoBeyondTheLimit) {
+// What stays lent is kept, so it counts, however often and whatever is written beside it.
+TEST_F(LoansTest, WhatIsKeptCountsWithinTheLimit) {
   const auto make = [&](int64_t size_bytes) {
     return *tensor::Tensor::Empty(*arena_, DType::kUInt8, {size_bytes});
   };
@@ -194,14 +194,27 @@ TEST_F(LoansTest, WhatIsKeptCountsAlsoBeyondTheLimit) {
 
   ASSERT_EQ(session.Write(kTensor, lent), OkStatus());
   session.loans().Lend(kLoan, kTensor, lent);
-  EXPECT_EQ(session.Write(kTensor, make(600)).code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(registers.held_bytes(), 1600u);
-  session.Reset(Generation(1));
-  EXPECT_EQ(registers.held_bytes(), 1600u);
+  for (const int64_t size_bytes : {600, 1000}) {
+    EXPECT_EQ(session.Write(kTensor, make(size_bytes)).code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(registers.held_bytes(), 1000u);
+    session.Reset(Generation(1));
+  }
+  ASSERT_EQ(session.Write(kTensor, make(500)), OkStatus());
   EXPECT_EQ(session.Write(kOtherLoan, make(1)).code(), StatusCode::kResourceExhausted);
   session.EndLoan(kLoan);
-  EXPECT_EQ(registers.held_bytes(), 600u);
+  EXPECT_EQ(registers.held_bytes(), 500u);
   EXPECT_EQ(session.Write(kOtherLoan, make(1)), OkStatus());
+}
+
+// The word that it was given back is lost with the controller that had it.
+TEST_F(LoansTest, ALoanEndsWhenItsNameIsUsedAnew) {
+  OpenSession();
+  Lend(/*is_new=*/true);
+  SessionState& session = *executor_->sessions().Find(kSession);
+  ASSERT_EQ(session.Write({kTensor.index, kTensor.generation + 1}, registers::None{}), OkStatus());
+  EXPECT_EQ(live(), 0u);
+  EXPECT_EQ(held_bytes(), 0u);
+  EXPECT_TRUE(session.loans().IsEmpty());
 }
 
 TEST_F(LoansTest, AClosedSessionsLoansAreKeptWhileItsClientLives) {
@@ -216,6 +229,23 @@ TEST_F(LoansTest, AClosedSessionsLoansAreKeptWhileItsClientLives) {
     executor_->sessions().lent_memory().FreeEnded();
     EXPECT_EQ(live(), 0u);
   }
+}
+
+// A service may close many.
+TEST_F(LoansTest, AProcessIsWatchedOnceForAllOfItsSessions) {
+  Child client;
+  LentMemoryReclaimer& lent = executor_->sessions().lent_memory();
+  for (size_t closed = 1; closed <= 2; ++closed) {
+    OpenSession(client.pid());
+    Lend(/*is_new=*/true);
+    CloseSession(/*client_lost=*/false);
+    EXPECT_EQ(live(), closed);
+    EXPECT_EQ(lent.descriptors().size(), 1u);
+  }
+  // Another's mapping is not this one's.
+  lent.FreeUnreachable("no-such-arena");
+  EXPECT_EQ(live(), 0u);
+  EXPECT_TRUE(lent.empty());
 }
 
 TEST_F(LoansTest, WhatWasHandedOverGoesWithItsSession) {

@@ -162,10 +162,11 @@ Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Answer* answe
   return OkStatus();
 }
 
-StatusOr<BorrowedTensor> BulkCopier::ReadLent(const control::Frame& answer) {
+StatusOr<BorrowedTensor> BulkCopier::ReadLent(const control::Frame& answer,
+                                              const SessionCore::WorkerZero& lender) {
   BorrowedTensor lent;
-  lent.lender = core_.IdentifyWorkerZero();
-  NoticeReplacement(lent.lender);
+  lent.lender = lender;
+  NoticeReplacement(core_.IdentifyWorkerZero());
   const size_t segments_before = segments_.size();
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
       answer, [&](wire::TensorLocation::Reader reader) -> Status {

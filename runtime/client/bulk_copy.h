@@ -69,8 +69,10 @@ class BulkCopier {
   template <typename Ask>
   StatusOr<BorrowedTensor> Borrow(Ask ask) {
     std::lock_guard lock(mutex_);
+    // Before it asks: who has replaced it by the time of the answer has lent nothing.
+    const SessionCore::WorkerZero lender = core_.IdentifyWorkerZero();
     LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame answer, ask());
-    return ReadLent(answer);
+    return ReadLent(answer, lender);
   }
 
   // Runs `store`, which gives the register another value: no copy is under way meanwhile, and none
@@ -128,7 +130,8 @@ class BulkCopier {
   Status ReadAnswer(wire::TensorLocation::Reader reader, Answer* answer);
   // Copies what was found; `to` is as large.
   Status Fill(void* to, const DRef& from, const Found& found);
-  StatusOr<BorrowedTensor> ReadLent(const control::Frame& answer);
+  StatusOr<BorrowedTensor> ReadLent(const control::Frame& answer,
+                                    const SessionCore::WorkerZero& lender);
   Mapped Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
   // Over the bulk socket; over another connection to it when nothing is answered on this one.

@@ -20,6 +20,7 @@ StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
     LOCKSTEP_RETURN_IF_ERROR(core_.Look());
     return MakeOwn(shape, dtype);
   }
+  const Generation generation = core_.generation();
   DRef ref;
   LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
     return core_.AskNaming(0, &ref, [&](wire::Command::Builder command, RegisterId id) {
@@ -31,7 +32,7 @@ StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
       control::WriteDims(lend.initShape(static_cast<unsigned>(shape.ndim())), shape);
     });
   }));
-  if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(ref), DRef());
+  if (lent.memory != nullptr) return Wrap(std::move(lent), generation, std::move(ref), DRef());
   std::lock_guard lock(mutex_);
   lends_nothing_ = worker;
   return MakeOwn(shape, dtype);
@@ -41,6 +42,7 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(from, "the register"));
   if (bulk_.maps_memory()) {
     // The register may have other names, and live on: the loan ends when this one is dropped.
+    const Generation generation = core_.generation();
     DRef loan;
     LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
       return core_.AskNaming(0, &loan, [&](wire::Command::Builder command, RegisterId name) {
@@ -51,10 +53,7 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
       });
     }));
     if (lent.memory != nullptr) {
-      // What it holds may change under other names of the session.
-      LOCKSTEP_RETURN_IF_ERROR(ForgetLayout(core_, from));
-      core_.DropCopies(from);
-      return Wrap(std::move(lent), std::move(from), std::move(loan));
+      return Wrap(std::move(lent), generation, std::move(from), std::move(loan));
     }
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor copied, bulk_.Read(from));
@@ -64,23 +63,10 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
 }
 
 StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
-  // Its elements are here also if that worker-0 is lost.
-  if (!IsLentHere(from)) {
-    LOCKSTEP_ASSIGN_OR_RETURN(DRef copied, tensors_.CopyToWorker0(from.shape(), from.buffer()));
-    from = SharedTensor();
-    return copied;
-  }
-  // Stores that bypass the caches are done before worker-0 is told.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  LOCKSTEP_RETURN_IF_ERROR(core_.IssueWithNext([&](wire::Command::Builder command) {
-    command.setOnlyRank(0);
-    command.setEndLoan((from.loan_.IsNull() ? from.ref_ : from.loan_).id().Packed());
-  }));
-  const SharedTensor handed_over = std::move(from);
-  // Made of it while the program could write to it.
-  core_.DropCopies(handed_over.ref_);
-  return handed_over.ref_;
+  LOCKSTEP_ASSIGN_OR_RETURN(const HandOver over, Prepare(from));
+  if (!over.loan.IsNone()) LOCKSTEP_RETURN_IF_ERROR(core_.EndLoan(over.loan));
+  Finish(std::move(from));
+  return over.ref;
 }
 
 StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
@@ -94,10 +80,14 @@ StatusOr<DRef> HostTensors::DealOut(OperationKind kind, SharedTensor&& from,
                            has_other_roots ? "each group has" : "this team has",
                            " another first rank");
   }
+  LOCKSTEP_ASSIGN_OR_RETURN(const HandOver over, Prepare(from));
+  call.source = over.ref;
+  call.loan = over.loan;
   // Who has another name of the register takes it to stay.
-  call.gives_source = IsOnlyName(from);
-  LOCKSTEP_ASSIGN_OR_RETURN(call.source, MoveToWorker0(std::move(from)));
-  return IssueCollective(core_, call, options);
+  call.gives_source = over.loan.IsNone() || from.loan_.IsNull();
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, IssueCollective(core_, call, options));
+  Finish(std::move(from));
+  return result;
 }
 
 StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layout) {
@@ -105,9 +95,34 @@ StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layou
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core_, layout, from.shape(), from.dtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, OnWorker0(from.shape(), from.dtype()));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckReshard(whole, layout));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, MoveToWorker0(std::move(from)));
-  core_.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
-  return IssueReshard(core_, source, layout, MovedFor::kProgram);
+  LOCKSTEP_ASSIGN_OR_RETURN(const HandOver over, Prepare(from));
+  core_.SetLayout(over.ref, std::make_shared<const plan::Layout>(std::move(whole)));
+  StatusOr<DRef> placed = IssueReshard(core_, over.ref, layout, MovedFor::kProgram, over.loan);
+  if (!placed.ok()) {
+    (void)core_.ForgetLayout(over.ref);
+    return placed;
+  }
+  Finish(std::move(from));
+  return placed;
+}
+
+StatusOr<HostTensors::HandOver> HostTensors::Prepare(const SharedTensor& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
+  // Its elements are here also if that worker-0 is lost.
+  if (!IsLentHere(from)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef copied, tensors_.CopyToWorker0(from.shape(), from.buffer()));
+    return HandOver{std::move(copied)};
+  }
+  // Of what was taken other ranks may have the same elements, which the program may have changed.
+  if (!from.loan_.IsNull()) LOCKSTEP_RETURN_IF_ERROR(ForgetLayout(core_, from.ref_));
+  // Stores that bypass the caches are done before worker-0 is told.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return HandOver{from.ref_, (from.loan_.IsNull() ? from.ref_ : from.loan_).id()};
+}
+
+void HostTensors::Finish(SharedTensor from) {
+  // Made of it while the program could write to it.
+  if (!from.ref_.IsNull() && core_.CheckOwn(from.ref_, "").ok()) core_.DropCopies(from.ref_);
 }
 
 Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
@@ -115,7 +130,7 @@ Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
   return InvalidArgument(SharedTensor::kIsNull);
 }
 
-SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref, DRef loan) {
+SharedTensor HostTensors::Wrap(BorrowedTensor lent, Generation generation, DRef ref, DRef loan) {
   SharedTensor tensor;
   tensor.dtype_ = lent.dtype;
   tensor.shape_ = std::move(lent.shape);
@@ -124,6 +139,7 @@ SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref, DRef loan) {
   tensor.loan_ = std::move(loan);
   tensor.segment_ = std::move(lent.segment);
   tensor.lender_ = {lent.lender.first_command, lent.lender.pid};
+  tensor.generation_ = generation;
   return tensor;
 }
 
@@ -151,12 +167,11 @@ bool HostTensors::IsLentHere(const SharedTensor& tensor) {
   // Also in one process sessions may have the same numbers, and workers the same facts: sessions of
   // several clusters, or one that was left and attached to again, which has ended its loans.
   if (!tensor.is_lent() || !core_.CheckOwn(tensor.ref_, "").ok()) return false;
+  // A failed command may have taken its tensor from a register that was there before. (What was
+  // made has no register that a command before the hand-over could name.)
+  if (!tensor.loan_.IsNull() && tensor.generation_ != core_.generation()) return false;
   const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
   return tensor.lender_ == SharedTensor::Lender{now.first_command, now.pid};
-}
-
-bool HostTensors::IsOnlyName(const SharedTensor& tensor) {
-  return tensor.loan_.IsNull() || !IsLentHere(tensor);
 }
 
 }  // namespace lockstep::client

@@ -29,7 +29,7 @@ class HostTensors {
   StatusOr<SharedTensor> Make(const Shape& shape, DType dtype);
   StatusOr<SharedTensor> MoveFromWorker0(DRef from);
 
-  // These take `from` if it was handed over, also where the command after that failed.
+  // These take `from` if they return OK, and leave it as it was if not.
   StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
   // A broadcast or a scatter. kInvalidArgument: worker-0 is not the first rank of all that take
   // part.
@@ -37,16 +37,23 @@ class HostTensors {
   StatusOr<DRef> Place(SharedTensor&& from, const plan::Layout& layout);
 
  private:
+  // Where worker-0 has the elements of a host tensor that is about to be handed over.
+  struct HandOver {
+    DRef ref;
+    RegisterId loan = {};  // which is to end; none: they were copied there
+  };
+  StatusOr<HandOver> Prepare(const SharedTensor& from);
+  // It was handed over.
+  void Finish(SharedTensor from);
   Status CheckHeld(const SharedTensor& tensor) const;
   // `lent` is the register's that `ref` names; `loan` is null where that is the loan's name, too.
-  static SharedTensor Wrap(BorrowedTensor lent, DRef ref, DRef loan);
+  SharedTensor Wrap(BorrowedTensor lent, Generation generation, DRef ref, DRef loan);
   static StatusOr<SharedTensor> MakeOwn(const Shape& shape, DType dtype);
   // What was seen when it was asked.
   bool LendsNothing(const SessionCore::WorkerZero& worker);
-  // Of a tensor that is lent by this session's worker-0, as it is now.
+  // Of a tensor that is lent by this session's worker-0, as it is now, and sure to be in its
+  // register yet.
   bool IsLentHere(const SharedTensor& tensor);
-  // Whether nothing else names the register that it is handed over in.
-  bool IsOnlyName(const SharedTensor& tensor);
 
   SessionCore& core_;
   BulkCopier& bulk_;

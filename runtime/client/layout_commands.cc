@@ -78,7 +78,7 @@ Status ForgetLayout(SessionCore& core, const DRef& ref) {
 }
 
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to,
-                            MovedFor use) {
+                            MovedFor use, RegisterId loan) {
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from, KnownLayout(core, source));
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core, to, from.shape(), from.dtype()));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckReshard(from, to));
@@ -97,7 +97,7 @@ StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::L
     plan::WriteLayout(layouts.initFrom(), from);
     plan::WriteLayout(layouts.initTo(), to);
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(operation, write));
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(operation, write, loan));
   core.SetLayout(result, std::make_shared<const plan::Layout>(to));
   if (use == MovedFor::kFragment) {
     for (const Rank rank : to.mesh().ranks()) {

@@ -22,9 +22,10 @@ Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Sh
 enum class MovedFor { kProgram, kFragment };
 
 // The tensor in `source`, whose layout is known or kInvalidArgument says how to say it, in another
-// layout. The errors of CheckLayout() and of SessionCore::IssueOperation().
+// layout. `loan`: under which worker-0 has lent the source, if it has. The errors of CheckLayout()
+// and of SessionCore::IssueOperation().
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to,
-                            MovedFor use = MovedFor::kProgram);
+                            MovedFor use = MovedFor::kProgram, RegisterId loan = {});
 
 // The layout of `ref`, of this session. The workers are asked, and waited for, if another client
 // has made it. kInvalidArgument: it was not said.

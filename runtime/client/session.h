@@ -183,9 +183,12 @@ class Session {
   // Hands it over: the register exists on worker-0 only. `from` is null then; after an error it is
   // as it was. One whose worker-0 was lost since, or of another session, is copied.
   StatusOr<DRef> MoveToWorker0(SharedTensor&& from);
-  // The other way round: worker-0's tensor, to be read where it lies, or a copy of it if it cannot.
-  // Waits for the commands before it. Other DRefs of the register name the same elements, as long
-  // as nothing else is put into it; handed back, it is that register again.
+  // The other way round: worker-0's tensor, to be read where it lies, or a copy of it if it cannot
+  // (is_lent() tells). Waits for the commands before it. `from` is taken also after an error.
+  // Other DRefs of the register name the same elements, as long as nothing else is put into it.
+  // Who writes to them hands them back: then it is that register again, and its layout is known no
+  // more. Until then it is open what of it commands see, which may have copies in other layouts.
+  // After a Reset() it is handed back as a copy.
   StatusOr<SharedTensor> MoveFromWorker0(DRef from);
 
   // --- Collectives -----------------------------------------------------------------------------
@@ -199,9 +202,8 @@ class Session {
   StatusOr<DRef> BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options = {});
   // Hands `source` over, as MoveToWorker0() does: worker-0 keeps the elements where they are, the
   // others copy them from there; so does worker-0 itself if it was taken by MoveFromWorker0().
-  // kInvalidArgument, and it is not taken: the options are refused, or worker-0 is not the first
-  // rank of the team, or not of each group. Taken, if handed over, also where the broadcast then
-  // fails.
+  // It is as it was after an error. kInvalidArgument, too: worker-0 is not the first rank of the
+  // team, or not of each group.
   StatusOr<DRef> BroadcastFromWorker0(SharedTensor&& source, const CollectiveOptions& options = {});
   StatusOr<DRef> Scatter(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> ScatterFromWorker0(const DRef& source, const CollectiveOptions& options = {});
@@ -239,7 +241,7 @@ class Session {
   // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
   // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
   StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout);
-  // Hands it over, as MoveToWorker0() does, unless the layout is refused (kInvalidArgument).
+  // Hands it over, as MoveToWorker0() does; after an error it is as it was.
   StatusOr<DRef> Place(SharedTensor&& tensor, const plan::Layout& layout);
   // The same for the usual layouts over all workers: Split::kRows and kColumns deal dimension 0 or
   // 1 out as evenly as can be, kNone gives each worker all of it. As Execute() wants its inputs:

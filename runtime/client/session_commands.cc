@@ -281,11 +281,12 @@ StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
     }
   };
   const OperationUse use{call.kind, options.in_group, options.team, call.root, call.peer};
-  if (makes) return core.IssueOperationNaming(use, write);
+  if (makes) return core.IssueOperationNaming(use, write, call.loan);
   // It will hold something else.
   if (!options.destination.IsNull()) core.SetLayout(options.destination, nullptr);
   LOCKSTEP_RETURN_IF_ERROR(core.IssueOperation(
-      use, [&](wire::Command::Builder command) { write(command, options.destination.id()); }));
+      use, [&](wire::Command::Builder command) { write(command, options.destination.id()); },
+      call.loan));
   return options.destination;
 }
 

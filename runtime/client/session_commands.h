@@ -60,6 +60,8 @@ struct CollectiveCall {
   bool gives_result = true;
   // Of a broadcast: the root's result may be the tensor in `source` itself, which the caller drops.
   bool gives_source = false;
+  // The name under which worker-0 has lent the source, if it has.
+  RegisterId loan = {};
 };
 
 // kInvalidArgument for a destination of another session, ranks that there are not, or a root that

@@ -268,6 +268,19 @@ std::vector<Peer> SessionCore::Workers() {
   return link_->workers();
 }
 
+Status SessionCore::EndLoan(RegisterId loan) {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+  return AppendEndOfLoan(loan);
+}
+
+Status SessionCore::AppendEndOfLoan(RegisterId loan) {
+  return batch_.Append([&](wire::Command::Builder command) {
+    command.setOnlyRank(0);
+    command.setEndLoan(loan.Packed());
+  });
+}
+
 SessionCore::WorkerZero SessionCore::IdentifyWorkerZero() {
   std::lock_guard lock(mutex_);
   return WorkerZeroNow();

@@ -96,14 +96,10 @@ class SessionCore {
     return SendIfDue();
   }
 
-  // The same for a command that only has to come before the next one: it rides along with that, as
-  // the kill list does. So it wakes no other thread, which would take many times as long.
-  template <typename Fill>
-  Status IssueWithNext(Fill&& fill) {
-    std::unique_lock lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    return batch_.Append(fill);
-  }
+  // Worker-0 takes back what it has lent under that name. That only has to come before the next
+  // command: it rides along with that, as the kill list does. So it wakes no other thread, which
+  // would take many times as long.
+  Status EndLoan(RegisterId loan);
 
   // The same as Issue() for a command that gives its result a new name.
   template <typename Fill>
@@ -118,18 +114,21 @@ class SessionCore {
   }
 
   // Both for the operation among workers that `use` says, which is numbered as they are:
-  // kFailedPrecondition if it could never end (see UnpairedMessages).
+  // kFailedPrecondition if it could never end (see UnpairedMessages). Before it worker-0 takes back
+  // what it has lent under the name `loan`, if that is one, but not if nothing was appended.
   template <typename Fill>
-  Status IssueOperation(const OperationUse& use, Fill&& fill) {
+  Status IssueOperation(const OperationUse& use, Fill&& fill, RegisterId loan = {}) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(EndLoanBefore(use, loan));
     LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
     return SendIfDue();
   }
   template <typename Fill>
-  StatusOr<DRef> IssueOperationNaming(const OperationUse& use, Fill&& fill) {
+  StatusOr<DRef> IssueOperationNaming(const OperationUse& use, Fill&& fill, RegisterId loan = {}) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(EndLoanBefore(use, loan));
     DRef result = names_->Acquire(batch_.next_command());
     LOCKSTEP_RETURN_IF_ERROR(
         AppendOperation(use, [&](wire::Command::Builder command) { fill(command, result.id()); }));
@@ -339,6 +338,13 @@ class SessionCore {
     unpaired_.Add(use, batch_.next_command() - 1);
     return OkStatus();
   }
+  Status EndLoanBefore(const OperationUse& use, RegisterId loan) {
+    if (loan.IsNone()) [[likely]]
+      return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckOperation(use));
+    return AppendEndOfLoan(loan);
+  }
+  Status AppendEndOfLoan(RegisterId loan);
   // OK if a wait for `rank` (-1: for all) can end; else the session's error, if it has one.
   Status CheckWait(std::unique_lock<std::mutex>& lock, Rank rank) {
     if (unpaired_.IsEmpty()) [[likely]]

@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/base/status.h"
@@ -45,6 +46,7 @@ class SharedTensor {
     segment_ = std::move(other.segment_);
     owned_ = std::move(other.owned_);
     lender_ = other.lender_;
+    generation_ = other.generation_;
     return *this;
   }
 
@@ -91,11 +93,12 @@ class SharedTensor {
   Shape shape_;
   void* data_ = nullptr;
   // Of what is lent: the register, the loan's name if it has one of its own, what keeps the
-  // mapping, and who lent it. A loan without a name is of a register that nothing else names.
+  // mapping, who lent it, and when. A loan without a name is of a register that nothing else names.
   DRef ref_;
   DRef loan_;
   std::shared_ptr<const SharedSegment> segment_;
   Lender lender_;
+  Generation generation_;                   // of the session, when it was lent
   std::unique_ptr<std::byte, Free> owned_;  // of what is not lent
 };
 

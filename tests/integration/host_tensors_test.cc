@@ -171,6 +171,24 @@ TEST_P(HostTensorsTest, WhatIsTakenFromWorker0CanBeHandedBack) {
   EXPECT_EQ(Elements(again, 0)[1], 2);
 }
 
+TEST_P(HostTensorsTest, ToReadATensorLeavesItsLayout) {
+  const auto layout = Unwrap(plan::Layout::Make(
+      {kCount}, DType::kInt32, Unwrap(plan::Mesh::Line({0, 1})), {plan::Placement::Shard(0)}));
+  const DRef placed = Unwrap(session_->Place(Numbers(2), layout));
+  SharedTensor taken = Unwrap(session_->MoveFromWorker0(placed));
+  EXPECT_EQ(In(taken), Iota(2, kCount / 2));
+  EXPECT_EQ(Unwrap(Unwrap(session_->Collect(placed)).Elements<int32_t>()), Iota(2, kCount));
+}
+
+// A failed command may have left nothing in the register.
+TEST_P(HostTensorsTest, WhatWasTakenBeforeAResetIsHandedBackByACopy) {
+  const DRef kept = Unwrap(session_->MoveToWorker0(Numbers(3)));
+  SharedTensor taken = Unwrap(session_->MoveFromWorker0(kept));
+  EXPECT_OK(session_->DebugSet(kept, 0, Value("something else")));
+  EXPECT_OK(session_->Reset());
+  EXPECT_EQ(Elements(Unwrap(session_->MoveToWorker0(std::move(taken))), 0), Iota(3, kCount));
+}
+
 TEST_P(HostTensorsTest, WhatOtherNamesHaveIsNotGivenAway) {
   const DRef kept = Unwrap(session_->MoveToWorker0(Numbers(1)));
   std::vector<int32_t> read(size_t{kCount});

@@ -138,7 +138,7 @@ class FakeController {
       EXPECT_TRUE(commands
                       .Next([&](wire::Command::Reader command) {
                         taken.commands.push_back(command.which());
-                        is_located = command.isLocate() || command.isLend();
+                        is_located = is_located || command.isLocate() || command.isLend();
                         if (command.isLocate()) bytes_wish = command.getLocate().getBytes();
                         if (command.isCollective()) {
                           gives_source = command.getCollective().getGivesSource();

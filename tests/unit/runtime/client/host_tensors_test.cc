@@ -12,6 +12,7 @@
 
 #include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
+#include "runtime/client/layout_commands.h"
 #include "runtime/client/session_commands.h"
 #include "runtime/control/value_codec.h"
 #include "tests/unit/runtime/client/fake_controller.h"
@@ -168,6 +169,38 @@ TEST_F(HostTensorsTest, ABroadcastThatIsRefusedSendsNothing) {
   EXPECT_EQ(Commands().size(), before);
 }
 
+// The other half of a message is missing, so the operation could never end; nothing has failed.
+TEST_F(HostTensorsTest, WhatCannotBeDealtOutYetIsHandedOverLater) {
+  FakeController controller;
+  controller.num_workers = 2;
+  controller.num_groups = 2;
+  controller.locate = controller_.locate;
+  const auto core = controller.Open();
+  BulkCopier bulk(*core, control::ZmqContext::Create(), control::NewKeyPair(), true,
+                  "inproc://nowhere");
+  WholeTensors whole(*core, bulk);
+  HostTensors tensors(*core, bulk, whole);
+  StatusOr<SharedTensor> tensor = tensors.Make({4}, DType::kFloat32);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  StatusOr<DRef> sent = IssueEmpty(*core, {4}, DType::kFloat32, std::nullopt);
+  ASSERT_TRUE(sent.ok());
+  CollectiveCall half{.kind = OperationKind::kSendToNextGroup, .source = *sent};
+  half.gives_result = false;
+  ASSERT_TRUE(IssueCollective(*core, half, {}).ok());
+  const StatusOr<plan::Layout> both = plan::Layout::Make(
+      {4}, DType::kFloat32, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(tensors.DealOut(OperationKind::kBroadcast, *std::move(tensor), {}).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(tensors.Place(*std::move(tensor), *both).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(tensor->is_lent());
+  EXPECT_EQ(core->Flush(), OkStatus());
+  for (const auto& batch : controller.batches) {
+    EXPECT_THAT(batch.commands, Not(Contains(wire::Command::END_LOAN)));
+  }
+}
+
 // The program, or a plan, may keep other names of the register, and do so for each step.
 TEST_F(HostTensorsTest, WhatWasTakenIsGivenBackWhenItIsDropped) {
   const DRef kept = Handed(Make());
@@ -180,6 +213,30 @@ TEST_F(HostTensorsTest, WhatWasTakenIsGivenBackWhenItIsDropped) {
   ASSERT_NE(controller_.loans.back(), 0u);
   EXPECT_THAT(controller_.released, Contains(controller_.loans.back()));
   EXPECT_THAT(controller_.released, Not(Contains(kept.id().Packed())));
+}
+
+// Worker-0 may have given the tensor up, so its register holds nothing.
+TEST_F(HostTensorsTest, WhatWasTakenBeforeAResetIsCopied) {
+  StatusOr<SharedTensor> taken = tensors_->MoveFromWorker0(Handed(Make()));
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  ASSERT_EQ(core_->Reset(), OkStatus());
+  const size_t before = Commands().size();
+  EXPECT_TRUE(tensors_->MoveToWorker0(*std::move(taken)).ok());
+  const auto commands = Commands();
+  const std::vector since(commands.begin() + static_cast<int64_t>(before), commands.end());
+  EXPECT_THAT(since, Not(Contains(wire::Command::END_LOAN)));
+  EXPECT_THAT(since, Contains(wire::Command::EMPTY));
+}
+
+TEST_F(HostTensorsTest, ALayoutIsForgottenWhenWhatWasTakenIsHandedBack) {
+  StatusOr<DRef> placed = tensors_->Place(*Make(), *OnWorker0({4}, DType::kFloat32));
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  StatusOr<SharedTensor> taken = tensors_->MoveFromWorker0(*placed);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_NE(core_->LayoutOf(*placed), nullptr);
+  EXPECT_TRUE(tensors_->MoveToWorker0(*std::move(taken)).ok());
+  EXPECT_EQ(core_->LayoutOf(*placed), nullptr);
+  EXPECT_THAT(Commands(), Contains(wire::Command::DECLARE_LAYOUT));
 }
 
 TEST_F(HostTensorsTest, ALoanEndsThatWasNoUse) {

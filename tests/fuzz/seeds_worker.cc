@@ -209,12 +209,12 @@ void AddBatchSeeds(SeedFolder& folder) {
       auto lend = command.initLend();
       lend.setRegister(Register(is_new ? 62 : kTensor + 2));
       lend.setIsNew(is_new);
+      if (!is_new) lend.setLoan(Register(63));
       lend.setDtype(wire::DType::FLOAT32);
       lend.initShape(1).set(0, 3);
     });
   }
-  all += AddCommand(folder, "end_loan",
-                    [](Command command) { command.setEndLoan(Register(kTensor + 2)); });
+  all += AddCommand(folder, "end_loan", [](Command command) { command.setEndLoan(Register(63)); });
   all += AddCommand(folder, "release", [](Command command) {
     auto registers = command.initRelease().initRegisters(2);
     registers.set(0, Register(kTensor));

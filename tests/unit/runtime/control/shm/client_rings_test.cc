@@ -16,20 +16,12 @@
 #include "runtime/control/zmq/zmq_channel.h"
 #include "tests/support/files.h"
 #include "tests/support/patience.h"
+#include "tests/unit/runtime/control/shm/test_rings.h"
 
 namespace lockstep::control {
 namespace {
 
 using support::kLong;
-
-// More than a ring takes of one message.
-constexpr size_t kTooLarge = 1 << 20;
-
-Message Words(const std::string& text) { return {Frame::Copy(text.data(), text.size())}; }
-std::string WordsOf(const Message& message) {
-  if (message.empty()) return "";
-  return std::string(reinterpret_cast<const char*>(message[0].data()), message[0].size());
-}
 
 // A connection that loses a message.
 class LossyChannel final : public ClientChannel {
@@ -80,7 +72,7 @@ class ClientRingsTest : public testing::Test {
     Client client{std::make_unique<RingClientChannel>(std::move(lossy),
                                                       RingClientChannel::AtEnd::kGoOnBySocket),
                   borrowed, ""};
-    EXPECT_TRUE(client.channel->Send(Words("hello")).ok());
+    EXPECT_TRUE(client.channel->Send(Text("hello")).ok());
     EXPECT_EQ(TakeFromClients(&client.name), "hello");
     Attach(client);
     return client;
@@ -96,12 +88,12 @@ class ClientRingsTest : public testing::Test {
     }
     asking.join();
     ASSERT_TRUE(attached.ok()) << attached;
-    ASSERT_TRUE(server_->Send({&client.name, 1}, Words("welcome")).ok());
+    ASSERT_TRUE(server_->Send({&client.name, 1}, Text("welcome")).ok());
     ASSERT_EQ(Take(client), "welcome");
     ASSERT_TRUE(client.channel->by_ring());
   }
   void Tell(Client& client, const std::string& text) {
-    ASSERT_TRUE(server_->Send({&client.name, 1}, Words(text)).ok());
+    ASSERT_TRUE(server_->Send({&client.name, 1}, Text(text)).ok());
   }
 
   std::string TakeFromClients(PeerName* from) {
@@ -110,7 +102,7 @@ class ClientRingsTest : public testing::Test {
       Channel* const channels[] = {server_.get()};
       if (!waiter_.Wait(channels, {}, Deadline::After(kLong))) return "nothing";
     }
-    return WordsOf(message);
+    return TextOf(message);
   }
   std::string Take(Client& client) {
     Message message;
@@ -118,7 +110,7 @@ class ClientRingsTest : public testing::Test {
       Channel* const channels[] = {client.channel.get()};
       if (!waiter_.Wait(channels, {}, Deadline::After(kLong))) return "nothing";
     }
-    return WordsOf(message);
+    return TextOf(message);
   }
 
   const support::ScratchDirectory directory_;
@@ -132,19 +124,19 @@ TEST_F(ClientRingsTest, EachIsToldItsOwnAndLargeMessagesKeepTheirPlace) {
   Client second = Connect();
   Tell(first, "1");
   Tell(second, "2");
-  Tell(first, std::string(kTooLarge, 'x'));
+  Tell(first, std::string(kLargeBytes, 'x'));
   Tell(first, "3");
   EXPECT_EQ(Take(first), "1");
-  EXPECT_EQ(Take(first), std::string(kTooLarge, 'x'));
+  EXPECT_EQ(Take(first), std::string(kLargeBytes, 'x'));
   EXPECT_EQ(Take(first), "3");
   EXPECT_EQ(Take(second), "2");
   for (const std::string& text :
-       {std::string("a"), std::string(kTooLarge, 'y'), std::string("b")}) {
-    ASSERT_TRUE(second.channel->Send(Words(text)).ok());
+       {std::string("a"), std::string(kLargeBytes, 'y'), std::string("b")}) {
+    ASSERT_TRUE(second.channel->Send(Text(text)).ok());
   }
   PeerName from;
   for (const std::string& text :
-       {std::string("a"), std::string(kTooLarge, 'y'), std::string("b")}) {
+       {std::string("a"), std::string(kLargeBytes, 'y'), std::string("b")}) {
     EXPECT_EQ(TakeFromClients(&from), text);
     EXPECT_EQ(from, second.name);
   }
@@ -175,7 +167,7 @@ TEST_F(ClientRingsTest, OneThatDoesNotReadHoldsNobodyBackAndLosesItsRing) {
   EXPECT_GT(read, 0);
   EXPECT_LT(read, told);
   EXPECT_FALSE(deaf.channel->by_ring());
-  ASSERT_TRUE(deaf.channel->Send(Words("I hear again")).ok());
+  ASSERT_TRUE(deaf.channel->Send(Text("I hear again")).ok());
   PeerName from;
   EXPECT_EQ(TakeFromClients(&from), "I hear again");
   EXPECT_EQ(from, deaf.name);
@@ -192,13 +184,13 @@ TEST_F(ClientRingsTest, AnotherControllerIsReachedBySocketAndGivesAnotherRing) {
   const Deadline deadline = Deadline::After(kLong);
   while (!server_->Receive(&from, &message)) {
     ASSERT_FALSE(deadline.Expired());
-    ASSERT_TRUE(client.channel->Send(Words("who is there?")).ok());
+    ASSERT_TRUE(client.channel->Send(Text("who is there?")).ok());
     Channel* const channels[] = {client.channel.get()};
     (void)waiter_.Wait(channels, {}, Deadline::After(std::chrono::milliseconds(5)));
     Message none;
     ASSERT_FALSE(client.channel->Receive(&none));
   }
-  EXPECT_EQ(WordsOf(message), "who is there?");
+  EXPECT_EQ(TextOf(message), "who is there?");
   EXPECT_FALSE(client.channel->by_ring());
   client.name = from;
   Attach(client);
@@ -216,16 +208,16 @@ TEST_F(ClientRingsTest, TheEndOfAControllerIsNoticedByWhoOnlySends) {
     client.channel->NoticeEnd(kLong);
     Message none;
     ASSERT_FALSE(client.channel->Receive(&none));
-    ASSERT_TRUE(client.channel->Send(Words("still there?")).ok());
+    ASSERT_TRUE(client.channel->Send(Text("still there?")).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_EQ(WordsOf(message), "still there?");
+  EXPECT_EQ(TextOf(message), "still there?");
 }
 
 TEST_F(ClientRingsTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
   Client client = Connect();
   client.sockets->loses_next = true;
-  Tell(client, std::string(kTooLarge, 'x'));
+  Tell(client, std::string(kLargeBytes, 'x'));
   Tell(client, "behind it");
   const Deadline deadline = Deadline::After(kLong);
   Message message;
@@ -237,7 +229,7 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
   EXPECT_FALSE(client.channel->Receive(&message));
   client.channel->NoticeEnd(std::chrono::milliseconds(0));
   // What the ring holds is lost with it, and all that follows goes by socket, both ways.
-  ASSERT_TRUE(client.channel->Send(Words("I go on")).ok());
+  ASSERT_TRUE(client.channel->Send(Text("I go on")).ok());
   PeerName from;
   EXPECT_EQ(TakeFromClients(&from), "I go on");
   EXPECT_FALSE(server_->IsByRing(client.name));
@@ -250,7 +242,7 @@ TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   auto sockets = ZmqConnect(context_, server_->endpoint());
   ASSERT_TRUE(sockets.ok()) << sockets.status();
   RingClientChannel late(std::move(*sockets), RingClientChannel::AtEnd::kGoOnBySocket);
-  ASSERT_TRUE(late.Send(Words("hello")).ok());
+  ASSERT_TRUE(late.Send(Text("hello")).ok());
   PeerName from;
   ASSERT_EQ(TakeFromClients(&from), "hello");
   const RingOffer given = *server_->OfferTo(from);
@@ -268,10 +260,10 @@ TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
     Channel* const channels[] = {server_.get()};
     (void)waiter_.Wait(channels, {}, Deadline::After(std::chrono::milliseconds(5)));
   }
-  ASSERT_TRUE(server_->Send({&from, 1}, Words("by socket")).ok());
+  ASSERT_TRUE(server_->Send({&from, 1}, Text("by socket")).ok());
   Message message;
   while (!late.Receive(&message)) ASSERT_FALSE(deadline.Expired());
-  EXPECT_EQ(WordsOf(message), "by socket");
+  EXPECT_EQ(TextOf(message), "by socket");
 }
 
 // A thread sleeps by socket while another one takes the rings: it is woken by them.
@@ -285,7 +277,7 @@ TEST_F(ClientRingsTest, WhoSleepsWhenRingsComeIsWokenByThem) {
     ASSERT_FALSE(deadline.Expired());
     client.channel->NoticeEnd(kLong);
     (void)client.channel->Receive(&message);
-    ASSERT_TRUE(client.channel->Send(Words("again")).ok());
+    ASSERT_TRUE(client.channel->Send(Text("again")).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   client.name = from;
@@ -314,7 +306,7 @@ TEST_F(ClientRingsTest, WhoSleepsWhenRingsComeIsWokenByThem) {
 TEST_F(ClientRingsTest, OneThatEndsLeavesItsRingToOthersOnceItWasRead) {
   for (int i = 0; i < 10; ++i) {
     Client client = Connect();
-    ASSERT_TRUE(client.channel->Send(Words("bye")).ok());
+    ASSERT_TRUE(client.channel->Send(Text("bye")).ok());
     client.channel.reset();
     PeerName from;
     EXPECT_EQ(TakeFromClients(&from), "bye");

@@ -46,4 +46,14 @@ inline uint64_t NumberOf(const Message& message) {
   return same ? number : ~uint64_t{0};
 }
 
+// More than a ring takes of one message.
+inline constexpr size_t kLargeBytes = 1 << 20;
+
+inline Message Text(const std::string& text) { return {Frame::Copy(text.data(), text.size())}; }
+inline std::string TextOf(const Message& message) {
+  if (message.empty()) return "";
+  return std::string(reinterpret_cast<const char*>(message[0].data()), message[0].size());
+}
+inline Message Large(char letter) { return Text(std::string(kLargeBytes, letter)); }
+
 }  // namespace lockstep::control

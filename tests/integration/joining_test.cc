@@ -67,11 +67,18 @@ class JoiningTest : public ServicesFixture {
                    "arena_bytes=64MiB", "after_shutdown=" + after_shutdown});
   }
 
+  // It answers when this returns: clients on its host give one that starts a second, which a loaded
+  // machine may not.
   ChildProcess StartControllerProcess() {
-    return StartProcess("controller",
-                        {"workers=2", "client_endpoint=" + Endpoint("clients"),
-                         "worker_endpoint=" + Endpoint("workers"),
-                         "liveness_endpoint=" + Endpoint("liveness"), "worker_timeout=30s"});
+    ChildProcess controller = StartProcess(
+        "controller", {"workers=2", "client_endpoint=" + Endpoint("clients"),
+                       "worker_endpoint=" + Endpoint("workers"),
+                       "liveness_endpoint=" + Endpoint("liveness"), "worker_timeout=30s"});
+    const Deadline deadline = Deadline::After(kLong);
+    while (!GetClusterStatus(Endpoint("clients"), kLong).ok() && !deadline.Expired()) {
+      support::LetOthersWork();
+    }
+    return controller;
   }
 
   void WaitForRankZero(WorkerState state) { WaitForState(0, state); }

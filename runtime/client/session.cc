@@ -155,7 +155,8 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
     call.setFunction(function.id().Packed());
     call.setResult(result.Packed());
     if (!arguments.empty()) {
-      client::WriteArguments(call.initArgs(static_cast<unsigned>(arguments.size())), arguments);
+      auto list = call.initArgs(static_cast<unsigned>(arguments.size()));
+      client::WriteArguments(list, arguments);
     }
   });
   client::NoteFunctionCall(core, arguments);

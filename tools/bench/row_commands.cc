@@ -55,7 +55,8 @@ void FillCall(wire::Command::Builder command, const DRef& function, const DRef& 
   auto call = command.initCall();
   call.setFunction(function.id().Packed());
   call.setResult(result.id().Packed());
-  client::WriteArguments(call.initArgs(static_cast<unsigned>(arguments.size())), arguments);
+  auto list = call.initArgs(static_cast<unsigned>(arguments.size()));
+  client::WriteArguments(list, arguments);
 }
 
 // This thread's processor time: other programs on the machine do not count.

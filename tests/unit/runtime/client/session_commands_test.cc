@@ -25,7 +25,8 @@ std::vector<Value> Encode(const Args&... args) {
   const ArgumentList<sizeof...(Args)> list{Argument(args)...};
   capnp::MallocMessageBuilder message;
   auto call = message.initRoot<wire::Command>().initCall();
-  WriteArguments(call.initArgs(static_cast<unsigned>(list.size())), list);
+  auto written = call.initArgs(static_cast<unsigned>(list.size()));
+  WriteArguments(written, list);
   std::vector<Value> values;
   for (auto argument : call.asReader().getArgs()) {
     StatusOr<Value> value = control::ReadValue(argument);

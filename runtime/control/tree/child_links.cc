@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/tree/packet.h"
 
 namespace lockstep::control {
@@ -21,18 +23,36 @@ StatusOr<std::unique_ptr<ChildLinks>> ChildLinks::Open(uint64_t world,
   return std::unique_ptr<ChildLinks>(new ChildLinks(world, std::move(listener), std::move(gate)));
 }
 
-void ChildLinks::Forget(uint64_t place) {
-  gate_->ShutOut(place);
-  for (const auto& [name, child] : children_) {
-    if (child.place != place) continue;
-    Remove(PeerName(name));
-    return;
-  }
+void ChildLinks::Expect(uint64_t place, const std::string& key, std::vector<uint64_t> workers) {
+  Child& child = children_[place];
+  if (child.is_shut_out) return;
+  std::sort(workers.begin(), workers.end());
+  child.workers = std::move(workers);
+  child.is_expected = true;
+  gate_->LetIn(place, key);
+  JoinIfDue(child);
 }
 
-void ChildLinks::Remove(const PeerName& name) {
-  waiting_.erase(name);
-  if (children_.erase(name) > 0) std::erase(names_, name);
+void ChildLinks::Forget(uint64_t place) {
+  gate_->ShutOut(place);
+  Child& child = children_[place];
+  child.is_shut_out = true;
+  Remove(child);
+}
+
+ChildLinks::Child* ChildLinks::Find(const PeerName& name) {
+  const auto place = places_.find(name);
+  return place == places_.end() ? nullptr : &children_[place->second];
+}
+
+void ChildLinks::Remove(Child& child) {
+  places_.erase(child.name);
+  if (std::exchange(child.has_joined, false)) std::erase(names_, child.name);
+  child.name.clear();
+}
+
+void ChildLinks::Say(const PeerName& name, TreeWord word, uint64_t value) {
+  (void)channel().Send({&name, 1}, MakeNote(word, world_, value));
 }
 
 bool ChildLinks::Receive(const TakeBundle& take) {
@@ -44,34 +64,15 @@ bool ChildLinks::Receive(const TakeBundle& take) {
     const std::optional<TreeNote> note = ReadTreeNote(message);
     if (!note.has_value()) continue;
     switch (note->word) {
-      case TreeWord::kJoin: {
-        uint64_t place = 0;
-        const std::string_view text = TextOfNote(message, 0);
-        if (note->world != world_ || text.size() != sizeof place) break;
-        std::memcpy(&place, text.data(), sizeof place);
-        // Where it shows no key the kernel keeps others apart.
-        const Identity* const who = channel().sender();
-        if (who != nullptr && who->name != RelayGate::NameOf(place)) break;
-        TakeJoin(from, place, note->value);
+      case TreeWord::kJoin:
+        if (note->world == world_) TakeJoin(from, message, note->value);
         break;
-      }
       case TreeWord::kLeft:
-        Remove(from);
+        if (Child* const child = Find(from); child != nullptr) Remove(*child);
         break;
-      case TreeWord::kBundle: {
-        const auto child = children_.find(from);
-        const StatusOr<uint64_t> consumed = ConsumedOf(message);
-        if (child == children_.end()) {
-          // A connection that was made anew has another name, and was not joined by.
-          (void)channel().Send({&from, 1}, MakeNote(TreeWord::kForget, world_, 0));
-          break;
-        }
-        if (!consumed.ok()) break;
-        // Less than before, once one has joined it that is further behind.
-        child->second.consumed = *consumed;
-        if (message.size() > 1 && message[1].size() > 0) take(from, note->value, message);
+      case TreeWord::kBundle:
+        TakeBundleOf(from, note->value, message, take);
         break;
-      }
       default:
         break;
     }
@@ -79,21 +80,64 @@ bool ChildLinks::Receive(const TakeBundle& take) {
   return any;
 }
 
-void ChildLinks::TakeJoin(const PeerName& from, uint64_t place, uint64_t consumed) {
-  if (children_.contains(from) || children_.size() + waiting_.size() >= kMostChildren) return;
-  if (position_.has_value()) return Join(from, {place, consumed});
-  waiting_[from] = {place, consumed};
+void ChildLinks::TakeBundleOf(const PeerName& from, uint64_t number, const Message& bundle,
+                              const TakeBundle& take) {
+  Child* const child = Find(from);
+  if (child == nullptr || !child->has_joined) {
+    // A connection that was made anew was not joined by.
+    return Say(from, TreeWord::kForget, 0);
+  }
+  const auto may_speak = [child](uint64_t worker) {
+    return std::binary_search(child->workers.begin(), child->workers.end(), worker);
+  };
+  const StatusOr<uint64_t> consumed = ConsumedOf(bundle);
+  Status status = consumed.status();
+  if (status.ok()) status = CheckBundle(bundle, may_speak);
+  if (status.ok()) {
+    // Less than before, once one has joined it that is further behind.
+    child->consumed = *consumed;
+    if (bundle[1].size() > 0) status = take(from, number, bundle);
+  }
+  if (status.ok()) return;
+  // Passed on, it would be taken for nonsense of this worker.
+  log::Warn("a worker below is to get its commands from the controller itself: ",
+            lockstep::Message(status));
+  Say(from, TreeWord::kForget, 0);
+  Forget(places_[from]);
 }
 
-void ChildLinks::Join(const PeerName& name, const Child& child) {
-  children_[name] = child;
-  names_.push_back(name);
-  (void)channel().Send({&name, 1}, MakeNote(TreeWord::kJoined, world_, *position_));
+void ChildLinks::TakeJoin(const PeerName& from, const Message& message, uint64_t consumed) {
+  uint64_t place = 0;
+  const std::string_view text = TextOfNote(message, 0);
+  if (text.size() != sizeof place) return;
+  std::memcpy(&place, text.data(), sizeof place);
+  // Where it shows no key the kernel keeps others apart.
+  const Identity* const who = channel().sender();
+  if (who != nullptr && who->name != RelayGate::NameOf(place)) return;
+  if (!children_.contains(place) && children_.size() >= kMostChildren) return;
+  if (Child* const other = Find(from); other != nullptr) Remove(*other);
+  Child& child = children_[place];
+  if (child.is_shut_out) return;
+  // The newest connection counts: of one before the child knows nothing any more.
+  Remove(child);
+  child.name = from;
+  child.consumed = consumed;
+  places_[from] = place;
+  JoinIfDue(child);
+}
+
+void ChildLinks::JoinIfDue(Child& child) {
+  if (child.name.empty() || child.has_joined || !child.is_expected || !position_.has_value()) {
+    return;
+  }
+  child.has_joined = true;
+  names_.push_back(child.name);
+  Say(child.name, TreeWord::kJoined, *position_);
 }
 
 void ChildLinks::Start(uint64_t position) {
   position_ = position;
-  for (const auto& [name, child] : std::exchange(waiting_, {})) Join(name, child);
+  for (auto& [place, child] : children_) JoinIfDue(child);
 }
 
 void ChildLinks::PassOn(const Message& packet) {
@@ -102,11 +146,13 @@ void ChildLinks::PassOn(const Message& packet) {
 }
 
 void ChildLinks::TellTaken(const PeerName& child, uint64_t number) {
-  (void)channel().Send({&child, 1}, MakeNote(TreeWord::kTaken, world_, number));
+  Say(child, TreeWord::kTaken, number);
 }
 
 uint64_t ChildLinks::Consumed(uint64_t own) const {
-  for (const auto& [name, child] : children_) own = std::min(own, child.consumed);
+  for (const auto& [place, child] : children_) {
+    if (child.has_joined) own = std::min(own, child.consumed);
+  }
   return own;
 }
 

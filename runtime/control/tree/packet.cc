@@ -1,6 +1,7 @@
 #include "runtime/control/tree/packet.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "runtime/control/tree/flat_message.h"
@@ -127,6 +128,7 @@ StatusOr<uint64_t> ConsumedOf(const Message& bundle) {
 Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take) {
   if (bundle.size() < kFramesBefore) return InvalidArgument("a bundle without content");
   FlatReader reader(bundle[1]);
+  bool has_large = false;
   while (!reader.AtEnd()) {
     Frame bytes;
     AnswerHeader header;
@@ -135,14 +137,28 @@ Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take
     Answer answer{header.worker, header.number, header.tag, {}};
     if (header.is_large == 0) {
       LOCKSTEP_RETURN_IF_ERROR(reader.TakeMessage(&answer.message));
-    } else if (reader.AtEnd()) {
+    } else if (reader.AtEnd() && bundle.size() > kFramesBefore) {
       answer.message.assign(bundle.begin() + kFramesBefore, bundle.end());
     } else {
       return InvalidArgument("a large answer is not the last one of its bundle");
     }
+    has_large = header.is_large != 0;
     take(std::move(answer));
   }
+  if (bundle.size() > kFramesBefore && !has_large) {
+    return InvalidArgument("a bundle has frames that are of no answer");
+  }
   return OkStatus();
+}
+
+Status CheckBundle(const Message& bundle, const std::function<bool(uint64_t worker)>& may_speak) {
+  std::optional<uint64_t> foreign;
+  LOCKSTEP_RETURN_IF_ERROR(ReadBundle(bundle, [&](const Answer& answer) {
+    if (!foreign.has_value() && !may_speak(answer.worker)) foreign = answer.worker;
+  }));
+  if (!foreign.has_value()) return OkStatus();
+  return PermissionDenied("a bundle has an answer of worker ", *foreign,
+                          ", which is not below the one that has sent it");
 }
 
 }  // namespace lockstep::control

@@ -76,5 +76,9 @@ struct Answer {
 };
 // Calls `take` with each answer, in order, unchecked. kInvalidArgument: it is no bundle.
 Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take);
+// Whether a relay may pass `bundle` on: it would be taken for the one who says what is in it.
+// kInvalidArgument: it is no bundle; kPermissionDenied: it has an answer of a worker that
+// `may_speak` is false for.
+Status CheckBundle(const Message& bundle, const std::function<bool(uint64_t worker)>& may_speak);
 
 }  // namespace lockstep::control

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/log.h"
 #include "runtime/control/tree/flat_message.h"
@@ -19,6 +21,13 @@ constexpr uint64_t kTellConsumedBytes = uint64_t{1} << 20;
 // A parent that can be reached answers at once.
 constexpr std::chrono::seconds kLongestSilence{5};
 constexpr std::chrono::hours kNoNeedToLook{1};
+
+std::vector<uint64_t> NumbersIn(std::string_view text) {
+  std::vector<uint64_t> numbers(text.size() / sizeof(uint64_t));
+  if (!numbers.empty())
+    std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof numbers[0]);
+  return numbers;
+}
 
 }  // namespace
 
@@ -95,8 +104,7 @@ bool TreeNode::GoOnce() {
   }
   if (children_ != nullptr) {
     const auto take = [this](const PeerName& child, uint64_t number, const Message& bundle) {
-      // One that cannot be passed on is not taken, and its child is heard no more.
-      if (!upstream_.PassOn(child, number, bundle).ok()) log::Warn("a worker below sends nonsense");
+      return upstream_.PassOn(child, number, bundle);
     };
     any = children_->Receive(take) || any;
   }
@@ -136,7 +144,8 @@ void TreeNode::TakeInOrder(const Message& message) {
       return;
     case TreeWord::kChild:
       if (is_offered && children_ != nullptr) {
-        children_->Expect(note.value, std::string(TextOfNote(message, 0)));
+        children_->Expect(note.value, std::string(TextOfNote(message, 0)),
+                          NumbersIn(TextOfNote(message, 1)));
       }
       return;
     case TreeWord::kForget:

@@ -15,9 +15,9 @@
 //                  kLeave     after that packet the tree ends: what follows comes as without it;
 //                             whoever misses some until then says kReturned, too
 //
-// Between child and parent: kJoin, answered by kJoined; kLeft; kForget, in answer to whoever has
-// not joined: it is to return. By both kinds of connections, downwards kPacket (packet.h) and
-// kTaken, upwards kBundle (packet.h).
+// Between child and parent: kJoin, answered by kJoined; kLeft; kForget, in answer to one that has
+// not joined, or that brings what it may not: it is to return. By both kinds of connections,
+// downwards kPacket (packet.h) and kTaken, upwards kBundle (packet.h).
 //
 // Packets are numbered without gaps for as long as the controller runs; so whoever has got packet n
 // can go on with n + 1 from anybody.
@@ -37,21 +37,22 @@ inline constexpr uint64_t kTreeMagic = 0x31'45'45'52'54'53'4b'4cULL;  // "LKSTRE
 
 // The numbers are those on the wire.
 enum class TreeWord : uint64_t {
-  kHere = 1,        // texts: endpoint and key for children (empty: it takes none), key as a child
-  kChild = 2,       // value: its place; texts: the key that it shows (empty: none)
-  kParent = 3,      // value: the child's place; texts: endpoint, key (empty: none)
-  kStart = 4,       // value: the packet before the first
-  kAttached = 5,    // value: the last packet that was got
-  kOrphan = 6,      //
-  kReturned = 7,    // value: the last packet that was got; texts: what was wrong with the parent
-  kForget = 8,      // value: the child's place
-  kLeave = 9,       // value: the last packet
-  kJoin = 10,       // value: how far it and all below it are; texts: eight bytes, its place
-  kJoined = 11,     // value: the last packet before the first that the parent passes on
-  kLeft = 12,       //
-  kPacket = 13,     // value: its number
-  kBundle = 14,     // value: its number on the way from that worker
-  kTaken = 15,      // value: bundles up to this one need not be kept
+  kHere = 1,      // texts: endpoint and key for children (empty: it takes none), key as a child
+  kChild = 2,     // value: its place; texts: the key that it shows (empty: none), and the numbers,
+                  // of eight bytes, of it and of all below it: whose answers it may bring
+  kParent = 3,    // value: the child's place; texts: endpoint, key (empty: none)
+  kStart = 4,     // value: the packet before the first
+  kAttached = 5,  // value: the last packet that was got
+  kOrphan = 6,    //
+  kReturned = 7,  // value: the last packet that was got; texts: what was wrong with the parent
+  kForget = 8,    // value: the child's place
+  kLeave = 9,     // value: the last packet
+  kJoin = 10,     // value: how far it and all below it are; texts: eight bytes, its place
+  kJoined = 11,   // value: the last packet before the first that the parent passes on
+  kLeft = 12,     //
+  kPacket = 13,   // value: its number
+  kBundle = 14,   // value: its number on the way from that worker
+  kTaken = 15,    // value: bundles up to this one need not be kept
   kTakenOver = 16,  // value: as that of kTaken
 };
 

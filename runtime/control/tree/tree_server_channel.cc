@@ -67,7 +67,9 @@ void TreeServerChannel::Arrange(const std::vector<PeerName>& peers) {
   for (const PeerName& peer : peers) {
     const int place = static_cast<int>(next_.places.size());
     next_.index[peer] = place;
-    next_.places.push_back({.worker = &WorkerOf(peer), .parent = place / fan_out_ - 1});
+    Worker& worker = WorkerOf(peer);
+    next_.places.push_back(
+        {.worker = &worker, .number = worker.number, .parent = place / fan_out_ - 1});
   }
 }
 
@@ -335,8 +337,23 @@ void TreeServerChannel::Introduce(Tree& tree, int index) {
   const Place& parent = tree.places[static_cast<size_t>(child.parent)];
   if (parent.worker == nullptr || !parent.is_known || parent.endpoint.empty()) return;
   const auto value = static_cast<uint64_t>(index);
-  Say(parent.worker->peer, TreeWord::kChild, tree.world, value, {child.child_key});
+  const std::string numbers = NumbersFrom(tree, static_cast<size_t>(index));
+  Say(parent.worker->peer, TreeWord::kChild, tree.world, value, {child.child_key, numbers});
   Say(child.worker->peer, TreeWord::kParent, tree.world, value, {parent.endpoint, parent.key});
+}
+
+std::string TreeServerChannel::NumbersFrom(const Tree& tree, size_t place) const {
+  const auto fan_out = static_cast<size_t>(fan_out_);
+  std::string numbers;
+  // Level by level: those at one that are below the same place are neighbours.
+  for (size_t first = place, last = place; first < tree.places.size();
+       first = (first + 1) * fan_out, last = (last + 2) * fan_out - 1) {
+    for (size_t i = first; i <= std::min(last, tree.places.size() - 1); ++i) {
+      const uint64_t number = tree.places[i].number;
+      numbers.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+  }
+  return numbers;
 }
 
 void TreeServerChannel::TakeAttached(int index, uint64_t position) {

@@ -85,6 +85,7 @@ class TreeServerChannel final : public ServerChannel {
   };
   struct Place {
     Worker* worker = nullptr;  // null: lost
+    uint64_t number = 0;       // of that worker, also when it is lost
     int parent = -1;           // -1: this controller
     // kHere: gets packets from here. kBelow: from its parent. kReturning: it was told to say how
     // far it is.
@@ -125,6 +126,8 @@ class TreeServerChannel final : public ServerChannel {
   bool TakeNote(const PeerName& from, const Message& message);
   void TakeHere(Tree& tree, int place, const Message& message);
   void Introduce(Tree& tree, int child);
+  // The numbers of the worker at a place and of all below it, as they are in a note.
+  std::string NumbersFrom(const Tree& tree, size_t place) const;
   void TakeAttached(int place, uint64_t position);
   void TakeReturned(Worker& worker, const TreeNote& note, const Message& message);
   void TakeBundle(Worker& worker, const TreeNote& note, const Message& message);

@@ -97,6 +97,9 @@ class ClientChannel : public Channel {
   // What is known to be wrong with the connection; OK: nothing is. kPermissionDenied: the listener
   // does not let us in; kUnavailable: another process listens there than was expected.
   virtual Status trouble() const { return OkStatus(); }
+  // The connection has ended at some time, whether or not there is another by now: messages may
+  // have been lost with it. HasInput() is true once when that happens.
+  virtual bool was_interrupted() const { return false; }
 };
 
 // A peer of a ServerChannel: opaque bytes, unique among those connected.

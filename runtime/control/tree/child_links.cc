@@ -49,6 +49,7 @@ void ChildLinks::Remove(Child& child) {
   places_.erase(child.name);
   if (std::exchange(child.has_joined, false)) std::erase(names_, child.name);
   child.name.clear();
+  child.bundles = 0;
 }
 
 void ChildLinks::Say(const PeerName& name, TreeWord word, uint64_t value) {
@@ -93,10 +94,16 @@ void ChildLinks::TakeBundleOf(const PeerName& from, uint64_t number, const Messa
   const StatusOr<uint64_t> consumed = ConsumedOf(bundle);
   Status status = consumed.status();
   if (status.ok()) status = CheckBundle(bundle, may_speak);
+  // The child is told that all up to one have arrived: those after a gap must not be among them. It
+  // says all of them again to the controller.
+  if (status.ok() && IsAfterAGap(bundle, child->bundles)) {
+    status = Unavailable("its connection has lost what it has said after bundle ", child->bundles);
+  }
   if (status.ok()) {
     // Less than before, once one has joined it that is further behind.
     child->consumed = *consumed;
-    if (bundle[1].size() > 0) status = take(from, number, bundle);
+    if (number > child->bundles && bundle[1].size() > 0) status = take(from, number, bundle);
+    child->bundles = std::max(child->bundles, number);
   }
   if (status.ok()) return;
   // Passed on, it would be taken for nonsense of this worker.

@@ -61,6 +61,7 @@ class ChildLinks {
   struct Child {
     PeerName name;  // of the connection that has asked to join; empty: none
     uint64_t consumed = 0;
+    uint64_t bundles = 0;           // number of the last one that came by that connection
     std::vector<uint64_t> workers;  // sorted
     bool is_expected = false;
     bool has_joined = false;

@@ -1,5 +1,6 @@
 #include "runtime/control/tree/packet.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@ struct PacketHeader {
 struct BundleHeader {
   TreeNote note;
   uint64_t consumed = 0;
+  uint64_t kept_from = 0;
 };
 
 // In front of an answer.
@@ -110,12 +112,27 @@ StatusOr<bool> BundleWriter::Append(const Message& bundle) {
   return true;
 }
 
-Message BundleWriter::Take(uint64_t world, uint64_t number, uint64_t consumed) {
-  const BundleHeader header{{kTreeMagic, TreeWord::kBundle, world, number}, consumed};
-  Message bundle{Frame::Copy(&header, sizeof header), FrameOfWords(std::exchange(words_, {}))};
+Message BundleWriter::Take(uint64_t world, uint64_t number, uint64_t consumed, uint64_t kept_from) {
+  Message bundle{Frame(), FrameOfWords(std::exchange(words_, {}))};
   bundle.insert(bundle.end(), large_.begin(), large_.end());
   large_.clear();
+  return WithHeader(std::move(bundle), world, number, consumed, kept_from);
+}
+
+Message WithHeader(Message bundle, uint64_t world, uint64_t number, uint64_t consumed,
+                   uint64_t kept_from) {
+  const BundleHeader header{{kTreeMagic, TreeWord::kBundle, world, number}, consumed, kept_from};
+  bundle[0] = Frame::Copy(&header, sizeof header);
   return bundle;
+}
+
+bool IsAfterAGap(const Message& bundle, uint64_t last) {
+  BundleHeader header;
+  if (bundle.size() < kFramesBefore || bundle[0].size() != sizeof header) return false;
+  std::memcpy(&header, bundle[0].data(), sizeof header);
+  const uint64_t own = bundle[1].size() > 0 ? 1 : 0;
+  const uint64_t arrived = std::max(last, std::max<uint64_t>(header.kept_from, 1) - 1);
+  return header.note.value > arrived && header.note.value - arrived > own;
 }
 
 StatusOr<uint64_t> ConsumedOf(const Message& bundle) {

@@ -57,8 +57,8 @@ class BundleWriter {
   // All of another bundle. False if this one is to leave first.
   // kInvalidArgument: it is no bundle.
   StatusOr<bool> Append(const Message& bundle);
-  // All that was added, and is empty then.
-  Message Take(uint64_t world, uint64_t number, uint64_t consumed);
+  // All that was added, and is empty then. `kept_from`: the first bundle that the sender keeps.
+  Message Take(uint64_t world, uint64_t number, uint64_t consumed, uint64_t kept_from = 0);
 
  private:
   std::vector<uint64_t> words_;
@@ -67,6 +67,13 @@ class BundleWriter {
 
 // How far the sender and all below it have got: no earlier packet is needed any more.
 StatusOr<uint64_t> ConsumedOf(const Message& bundle);
+// The same bundle, with what is to be said of it now.
+Message WithHeader(Message bundle, uint64_t world, uint64_t number, uint64_t consumed,
+                   uint64_t kept_from);
+// Whether one is missing between the bundle `last` of the same sender and this one: one that has
+// not arrived by another connection either, as the sender keeps it. One without answers has the
+// number of the last one with some.
+bool IsAfterAGap(const Message& bundle, uint64_t last);
 
 struct Answer {
   uint64_t worker = 0;

@@ -102,6 +102,11 @@ bool TreeNode::GoOnce() {
     any = true;
     TakeFromParent(message);
   }
+  // It may have lost the last that was said by it, which nothing would tell.
+  if (parent_ != nullptr && parent_->was_interrupted()) {
+    any = true;
+    LeaveParent("the connection with it has ended");
+  }
   if (children_ != nullptr) {
     const auto take = [this](const PeerName& child, uint64_t number, const Message& bundle) {
       return upstream_.PassOn(child, number, bundle);
@@ -161,6 +166,10 @@ void TreeNode::TakeInOrder(const Message& message) {
       if (note.world != world_ || !is_attached_ || is_taken_over_) return;
       is_taken_over_ = true;
       return upstream_.SendAgain();  // what was held back
+    case TreeWord::kSayAgain:
+      // One that has a parent says all of it again when it leaves that.
+      if (!is_attached_) upstream_.SendAgain();
+      return;
     case TreeWord::kLeave:
       if (note.world != world_) return;
       last_ = note.value;

@@ -12,6 +12,7 @@
 //     controller   kOrphan    your parent is lost, or is not to be relied on
 //     worker       kReturned  I have no parent; the last packet that I have got is that one
 //     controller   kForget    that child is none of yours any more              (to the parent)
+//                  kSayAgain  one of your bundles was lost on your own connection
 //                  kLeave     after that packet the tree ends: what follows comes as without it;
 //                             whoever misses some until then says kReturned, too
 //
@@ -51,9 +52,10 @@ enum class TreeWord : uint64_t {
   kJoined = 11,   // value: the last packet before the first that the parent passes on
   kLeft = 12,     //
   kPacket = 13,   // value: its number
-  kBundle = 14,   // value: its number on the way from that worker
+  kBundle = 14,   // value: its number among those of that worker that have answers
   kTaken = 15,    // value: bundles up to this one need not be kept
   kTakenOver = 16,  // value: as that of kTaken
+  kSayAgain = 17,   // value: the last bundle before one that is missing
 };
 
 struct TreeNote {

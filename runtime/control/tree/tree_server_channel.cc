@@ -361,7 +361,7 @@ void TreeServerChannel::TakeAttached(int index, uint64_t position) {
   if (place.by != Place::By::kHere || place.parent < 0 || position > log_.last()) return;
   Worker& worker = *place.worker;
   const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
-  if (parent.worker == nullptr || answers_.HasGap(worker.number)) {
+  if (parent.worker == nullptr || worker.has_gap || answers_.HasGap(worker.number)) {
     // It has joined one that is lost by now, or one that has been quicker with what it has said
     // since than it was itself with what it had said before. It is to come back, and say it again.
     Say(worker.peer, TreeWord::kOrphan, tree_.world, 0);
@@ -410,6 +410,14 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
     return Break(worker.peer, InvalidArgument("it sends bundles that cannot be"));
   }
   worker.consumed = *consumed;  // may be less than before: of one that has joined those below it
+  if (IsAfterAGap(message, worker.bundles)) {
+    // Taken, it would be told to have arrived, with all before it.
+    if (!std::exchange(worker.has_gap, true)) {
+      Say(worker.peer, TreeWord::kSayAgain, note.world, worker.bundles);
+    }
+    return;
+  }
+  worker.has_gap = false;
   worker.bundles = std::max(worker.bundles, note.value);
   const Status read = answers_.Take(
       message, [&](const AnswerCollector::Fault& fault) { TakeFault(fault, worker); });

@@ -28,16 +28,21 @@ void Upstream::Flush(uint64_t world, uint64_t consumed, bool tell_consumed) {
 }
 
 void Upstream::Leave(uint64_t world, uint64_t consumed) {
+  // What is only told of consumption is told anew later, and takes no number: those that are kept
+  // have no gaps, so whoever gets them sees whether one is missing.
   const bool is_empty = writer_.empty();
-  Message bundle = writer_.Take(world, ++bundles_, consumed);
+  if (!is_empty) ++bundles_;
+  const uint64_t kept_from = !kept_.empty() ? kept_.front().number : bundles_ + (is_empty ? 1 : 0);
+  Message bundle = writer_.Take(world, bundles_, consumed, kept_from);
   send_(bundle);
-  // What is only told of consumption is told anew later.
   if (is_empty) return;
   kept_.push_back({bundles_, std::move(bundle), std::exchange(children_, {})});
 }
 
 void Upstream::SendAgain() {
-  for (const Kept& kept : kept_) send_(kept.bundle);
+  for (const Kept& kept : kept_) {
+    send_(WithHeader(kept.bundle, world_, kept.number, consumed_, kept_.front().number));
+  }
 }
 
 std::map<PeerName, uint64_t> Upstream::NoteTaken(uint64_t number) {

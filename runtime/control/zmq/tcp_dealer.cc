@@ -117,11 +117,12 @@ Status TcpDealer::ShowKeys() {
 
 bool TcpDealer::HasInput() {
   LookSometimes();
-  return DealerChannel::HasInput();
+  return DealerChannel::HasInput() || has_news_;
 }
 
 bool TcpDealer::Receive(Message* message) {
   LookSometimes();
+  has_news_ = false;
   const bool received = DealerChannel::Receive(message);
   // The listener has let us in, then.
   if (received && !connected_) Look();
@@ -186,6 +187,7 @@ void TcpDealer::Note(Handshake handshake) {
       keeps_ = options_.keeps_unsent;
       return;
     case Handshake::kEnded:
+      if (connected_) was_interrupted_ = has_news_ = true;
       connected_ = false;
       return;
     case Handshake::kTurnedAway:

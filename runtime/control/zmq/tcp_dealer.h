@@ -29,6 +29,7 @@ class TcpDealer final : public DealerChannel {
   Status Send(const Message& message) override;
   bool Receive(Message* message) override;
   Status trouble() const override { return trouble_; }
+  bool was_interrupted() const override { return was_interrupted_; }
 
  private:
   TcpDealer(Socket socket, std::shared_ptr<ZmqContext> context, std::string endpoint,
@@ -63,6 +64,8 @@ class TcpDealer final : public DealerChannel {
   unsigned looks_ = 0;
   bool connected_ = false;
   bool will_try_again_ = false;
+  bool was_interrupted_ = false;
+  bool has_news_ = false;  // of that
   size_t attempts_ = 0;
   KeyPair shown_;
   PublicKey expected_;

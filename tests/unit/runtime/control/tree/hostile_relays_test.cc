@@ -204,10 +204,16 @@ TEST_F(HostileRelayTest, AnAnswerThatIsLeftOutComesDirectly) {
 // It tells the worker that it has passed on what it has not: that is lost, and the controller says
 // so.
 TEST_F(HostileRelayTest, AnAnswerThatIsLostForGoodIsALoss) {
-  network_.DirectLinkOf(0).spoil_up = [n = 0](const Message& message, const auto& pass) mutable {
+  network_.DirectLinkOf(0).spoil_up = [n = 0](Message message, const auto& pass) mutable {
     const auto note = ReadTreeNote(message);
     const bool is_bundle = note.has_value() && note->word == TreeWord::kBundle;
-    if (!is_bundle || n++ != 0) pass(message);
+    if (is_bundle && message[1].size() > 0 && n++ == 0) {
+      // As if a worker had said it that there is none of.
+      std::string bytes(reinterpret_cast<const char*>(message[1].data()), message[1].size());
+      bytes[4] = '\1';
+      message[1] = Frame::Copy(bytes.data(), bytes.size());
+    }
+    pass(message);
   };
   network_.Say(2, "one");
   network_.Settle();

@@ -119,6 +119,21 @@ TEST_F(TreeClientChannelTest, CommandsAndAnswersPassOverTheNetwork) {
   EXPECT_THAT(answers_, testing::UnorderedElementsAreArray(expected));
 }
 
+// Those below see it themselves when their connection with it ends: nobody tells them.
+TEST_F(TreeClientChannelTest, WorkersLeaveAParentThatTheirConnectionHasEndedWith) {
+  std::vector<PeerName> peers;
+  for (const Worker& worker : workers_) peers.push_back(worker.peer);
+  const Deadline deadline = Deadline::After(kLong);
+  while (CountBelowOthers() < 4 && !deadline.Expired()) {
+    ASSERT_TRUE(server_->Send(peers, TextMessage("call")).ok());
+    TakeAnswers();
+  }
+  ASSERT_EQ(CountBelowOthers(), 4);
+  workers_[0].channel.reset();
+  while (CountBelowOthers() > 2 && !deadline.Expired()) TakeAnswers();
+  EXPECT_EQ(CountBelowOthers(), 2);
+}
+
 // What a worker says last still leaves when its channel ends.
 TEST_F(TreeClientChannelTest, LastWordsLeave) {
   answers_.clear();

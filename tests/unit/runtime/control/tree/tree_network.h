@@ -37,6 +37,7 @@ struct FakeLink {
   std::function<void(Message, std::deque<Message>&)> spoil_down = nullptr;
   std::function<void(Message, const std::function<void(Message)>&)> spoil_up = nullptr;
   size_t sent_down = 0;
+  bool was_interrupted = false;
 };
 
 // What one peer says comes in order; whose is read first is left to chance, as with sockets.
@@ -116,6 +117,7 @@ class FakeClientChannel final : public ClientChannel {
     link_->down.pop_front();
     return true;
   }
+  bool was_interrupted() const override { return link_->was_interrupted; }
 
  private:
   const std::shared_ptr<FakeListener> listener_;

@@ -127,6 +127,9 @@ void TreeServerChannel::GiveUp(const PeerName& peer) {
       }
       place.worker = nullptr;
     }
+    // Without anybody in it, no message would ever end it, and none begin the next.
+    const auto is_lost = [](const Place& left) { return left.worker == nullptr; };
+    if (std::all_of(tree_.places.begin(), tree_.places.end(), is_lost)) tree_ = Tree();
   }
   const auto worker = workers_.find(peer);
   if (worker == workers_.end()) return;

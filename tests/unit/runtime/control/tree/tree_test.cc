@@ -264,6 +264,22 @@ TEST(TreeTest, AWorkerThatReplacesAnotherTakesItsPlace) {
   EXPECT_EQ(network.CountBelowOthers(), 12);
 }
 
+TEST(TreeTest, AfterAllOfATreeWereLostOthersHaveOne) {
+  TreeNetwork network(6, 2);
+  network.Join();
+  for (size_t i = 0; i < network.size(); ++i) network.Lose(i);
+  for (size_t i = 0; i < network.size(); ++i) network.Replace(i);
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  network.Broadcast("call");
+  network.Settle();
+  EXPECT_EQ(network.CountBelowOthers(), 4);
+  for (size_t i = 0; i < network.size(); ++i) {
+    EXPECT_THAT(CommandsOf(network.at(i)), ElementsAre("call")) << "worker " << i;
+  }
+}
+
 // It is told that it has something still; if it was dropped meanwhile, that is a loss, and said.
 TEST(TreeTest, AGapThatCannotBeClosedIsALoss) {
   TreeNetwork network(6, 2, /*most_replay_bytes=*/8192);

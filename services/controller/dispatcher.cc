@@ -134,7 +134,11 @@ Status Dispatcher::HandleWorker(const control::PeerName& worker, const control::
     std::optional<control::Frame> answer = control::AnswerToStranger(
         message[0], control::Protocol::kWorkerToController, control::Protocol::kControllerToWorker,
         "the controller's client port is " + address_.client_endpoint);
-    if (answer.has_value()) parts_.outbox.ToWorker(worker, *std::move(answer));
+    // What is for one member alone ends the tree in which others pass commands on: a member is no
+    // stranger, and has no use for an answer.
+    const Rank rank = parts_.membership.FindPeer(worker);
+    const bool is_member = rank >= 0 && parts_.membership.IsWelcome(rank);
+    if (answer.has_value() && !is_member) parts_.outbox.ToWorker(worker, *std::move(answer));
   }
   return control::DecodeMessage<wire::WorkerMessage>(
       message[0], [&](wire::WorkerMessage::Reader reader) -> Status {

@@ -18,6 +18,9 @@ void Admission::HandleHello(const control::PeerName& peer, wire::Hello::Reader h
   const Candidate candidate = ReadCandidate(hello);
   // Said again while it waits, as a sign of life.
   const Rank known = membership_.FindPeer(peer);
+  // A member that wants another rank is not answered: what is for one member alone ends the tree in
+  // which others pass commands on. One that comes back does so by another connection.
+  if (known >= 0 && membership_.IsWelcome(known)) return;
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
     switch (membership_.member(known).state) {
       case Membership::State::kWaiting:

@@ -43,6 +43,13 @@ TEST_F(AdmissionTest, HelloOfAWorkerThatIsWelcomeIsNotAnswered) {
   EXPECT_THAT(ToWorker("w0"), IsEmpty());
 }
 
+// An answer to one member alone would end the tree in which others pass commands on.
+TEST_F(AdmissionTest, AWelcomeWorkerThatWantsAnotherRankIsNotAnswered) {
+  StartReady();
+  Hello("w0", 1);
+  EXPECT_THAT(ToWorker("w0"), IsEmpty());
+}
+
 TEST_F(AdmissionTest, WorkerOfAnotherClusterIsRefused) {
   Start();
   Hello("a", 0, [](auto hello) { hello.setCluster("another"); });

@@ -56,11 +56,11 @@ void ChildLinks::Say(const PeerName& name, TreeWord word, uint64_t value) {
   (void)channel().Send({&name, 1}, MakeNote(word, world_, value));
 }
 
-bool ChildLinks::Receive(const TakeBundle& take) {
+bool ChildLinks::Receive(int most, const TakeBundle& take) {
   bool any = false;
   PeerName from;
   Message message;
-  while (channel().Receive(&from, &message)) {
+  for (int i = 0; i < most && channel().Receive(&from, &message); ++i) {
     any = true;
     const std::optional<TreeNote> note = ReadTreeNote(message);
     if (!note.has_value()) continue;

@@ -41,9 +41,9 @@ class ChildLinks {
 
   // Takes what has come; `take` is given bundles, with the child that has sent them. One that is
   // not taken, or has what the child may not say, is its last: it is told to return, so that what
-  // it says counts as its own. True: there was anything.
+  // it says counts as its own. At most so many messages; true: there was anything.
   using TakeBundle = std::function<Status(const PeerName&, uint64_t number, const Message&)>;
-  bool Receive(const TakeBundle& take);
+  bool Receive(int most, const TakeBundle& take);
   // Packets pass through here from the one after `position` on: who has asked to join joins now.
   void Start(uint64_t position);
   // The next one, for all who have joined.

@@ -18,6 +18,10 @@ namespace {
 // the controller keeps those that may not have arrived.
 constexpr uint64_t kTellConsumedEvery = 64;
 constexpr uint64_t kTellConsumedBytes = uint64_t{1} << 20;
+// Messages of one channel that are taken before the others get their turn, and turns of all before
+// the worker itself is looked after.
+constexpr int kMostAtOnce = 256;
+constexpr int kMostPasses = 8;
 // A parent that can be reached answers at once.
 constexpr std::chrono::seconds kLongestSilence{5};
 constexpr std::chrono::hours kNoNeedToLook{1};
@@ -72,7 +76,7 @@ absl::InlinedVector<Channel*, 3> TreeNode::channels() {
 
 void TreeNode::Go() {
   bool again = true;
-  while (again) {
+  for (int pass = 0; again && pass < kMostPasses; ++pass) {
     again = GoOnce();
     const uint64_t consumed = Consumed();
     const bool is_far = consumed >= told_consumed_ + kTellConsumedEvery ||
@@ -94,16 +98,19 @@ uint64_t TreeNode::Consumed() const {
 bool TreeNode::GoOnce() {
   bool any = false;
   Message message;
-  while (direct_.Receive(&message)) {
+  for (int i = 0; i < kMostAtOnce && direct_.Receive(&message); ++i) {
     any = true;
     TakeDirect(std::move(message));
   }
-  while (parent_ != nullptr && parent_->Receive(&message)) {
+  bool has_more = false;
+  for (int i = 0; i < kMostAtOnce && parent_ != nullptr; ++i) {
+    has_more = parent_->Receive(&message);
+    if (!has_more) break;
     any = true;
     TakeFromParent(message);
   }
   // It may have lost the last that was said by it, which nothing would tell.
-  if (parent_ != nullptr && parent_->was_interrupted()) {
+  if (parent_ != nullptr && !has_more && parent_->was_interrupted()) {
     any = true;
     LeaveParent("the connection with it has ended");
   }
@@ -111,7 +118,7 @@ bool TreeNode::GoOnce() {
     const auto take = [this](const PeerName& child, uint64_t number, const Message& bundle) {
       return upstream_.PassOn(child, number, bundle);
     };
-    any = children_->Receive(take) || any;
+    any = children_->Receive(kMostAtOnce, take) || any;
   }
   return any;
 }
@@ -259,10 +266,13 @@ void TreeNode::TakeFromParent(const Message& message) {
     AttachIfSeamless();
     return EndIfComplete();
   }
-  if (note->value <= position_) return;  // the controller was quicker
+  if (next_from_parent_.has_value() && note->value < *next_from_parent_) {
+    return LeaveParent("it sent a packet again");
+  }
+  next_from_parent_ = note->value + 1;
+  if (note->value <= position_) return AttachIfSeamless();  // the controller was quicker
   // Before it relies on its parent the controller sends it what is between.
   if (is_attached_) return LeaveParent("it left out a packet");
-  next_from_parent_ = note->value + 1;
 }
 
 void TreeNode::AttachIfSeamless() {

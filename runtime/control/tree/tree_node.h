@@ -53,7 +53,9 @@ class TreeNode {
   void Begin(const TreeOffer& offer);
   // To the controller; leaves with the next Go().
   void Send(const Message& message) { upstream_.Add(message); }
-  // Takes what has come, until there is no more, and sends what is to be sent.
+  // Takes what has come, and sends what is to be sent. Of those that say more and more it takes no
+  // more at once than leaves the others, and this worker itself, their turn: then channels() have
+  // input still.
   void Go();
   // Warns, once, of a parent that has not let this worker join for seconds: most likely it cannot
   // be reached. Returns when to look again, should nothing come until then.

@@ -104,5 +104,18 @@ TEST_F(HostileChildTest, WhatItGoesOnToSayToTheRelayIsNotHeard) {
   ExpectOnly6IsServedDirectly();
 }
 
+// A turn of the relay ends, whatever comes: else the worker could neither say anything nor end.
+TEST_F(HostileChildTest, ARelayGoesOnWhileOneBelowItSpeaksWithoutAnEnd) {
+  auto& up = network_.at(2).relay->up[network_.at(kHostile).peer];
+  constexpr int kMany = 100'000;
+  for (int i = 0; i < kMany; ++i) up.push_back(MakeNote(TreeWord::kTaken, 1, 0));
+  network_.Say(2, "answer");
+  network_.Go(2);
+  EXPECT_GT(network_.at(2).relay->up[network_.at(kHostile).peer].size(), kMany / 2u);
+  network_.Go(0);
+  network_.TakeAnswers();
+  EXPECT_THAT(network_.AnswersOf(2), ElementsAre("answer"));
+}
+
 }  // namespace
 }  // namespace lockstep::control

@@ -151,6 +151,7 @@ TEST_F(HostileRelayTest, APacketThatComesAgainIsTakenOnce) {
     for (int i = 0; i < 3; ++i) down.push_back(message);
   });
   Say(3);
+  ExpectItWasLeft();
   ExpectAllHaveHeard();
 }
 

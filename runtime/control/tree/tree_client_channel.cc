@@ -76,6 +76,7 @@ bool TreeClientChannel::TakeTasks(TreeNode& node) {
   // What was said in the world before comes first, wherever it goes.
   if (offer.has_value()) node.Begin(*offer);
   for (const Message& message : outgoing) node.Send(message);
+  if (!go_on) node.End();
   return go_on;
 }
 

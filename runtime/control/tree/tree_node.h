@@ -53,6 +53,9 @@ class TreeNode {
   void Begin(const TreeOffer& offer);
   // To the controller; leaves with the next Go().
   void Send(const Message& message) { upstream_.Add(message); }
+  // The worker ends with the next Go(): all that it has said, and what it has passed on, leaves by
+  // its own connection, as nobody may be there any more to be told that it goes another way.
+  void End() { DropParent(); }
   // Takes what has come, and sends what is to be sent. Of those that say more and more it takes no
   // more at once than leaves the others, and this worker itself, their turn: then channels() have
   // input still.

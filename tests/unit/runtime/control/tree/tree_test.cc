@@ -280,6 +280,28 @@ TEST(TreeTest, AfterAllOfATreeWereLostOthersHaveOne) {
   }
 }
 
+// In between it holds back what it says.
+TEST(TreeTest, LastWordsLeaveBeforeAWorkerIsTakenOver) {
+  TreeNetwork network(14, 2);
+  network.Settle();
+  network.Begin();
+  network.Settle();
+  network.Broadcast("first");
+  network.TakeAnswers();
+  // The controller reads nothing meanwhile.
+  for (int i = 0; i < 3; ++i) {
+    network.Go(0);
+    network.Go(2);
+  }
+  network.Say(2, "goodbye");
+  network.Go(2);
+  network.at(2).node->End();
+  network.Go(2);
+  network.at(2).node.reset();
+  network.TakeAnswers();
+  EXPECT_THAT(network.AnswersOf(2), ElementsAre("goodbye"));
+}
+
 // It is told that it has something still; if it was dropped meanwhile, that is a loss, and said.
 TEST(TreeTest, AGapThatCannotBeClosedIsALoss) {
   TreeNetwork network(6, 2, /*most_replay_bytes=*/8192);

@@ -29,6 +29,9 @@ constexpr std::chrono::seconds kLongestEnd{2};
 constexpr std::chrono::seconds kLongestHandOver{5};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
+// Messages that wait in a tree of relays for one worker that does not read: what is dropped beyond
+// them is a gap, and that worker gets them from the controller.
+constexpr int kMostUnreadInTree = 1000;
 constexpr char kActivitySuffix[] = "-activity";
 
 StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
@@ -143,7 +146,8 @@ control::TreeConnections Worker::ConnectionsInTree() {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, RelayEndpoint(options_));
     control::RelayListener listener;
     LOCKSTEP_ASSIGN_OR_RETURN(listener.channel,
-                              control::ZmqListen(context_, endpoint, {.gate = gate}));
+                              control::ZmqListen(context_, endpoint,
+                                                 {.max_unread = kMostUnreadInTree, .gate = gate}));
     // Not `advertise_address`, which is for clients: other workers connect to where it listens.
     listener.endpoint = listener.channel->endpoint();
     return listener;
@@ -155,6 +159,7 @@ control::TreeConnections Worker::ConnectionsInTree() {
       return InvalidArgument("a worker that passes commands on listens at \"", endpoint, "\"");
     }
     control::ZmqOptions options;
+    options.max_not_taken = kMostUnreadInTree;
     options.credentials = std::move(credentials);
     return control::ZmqConnect(context_, endpoint, options);
   };

@@ -269,10 +269,11 @@ void TreeNode::TakeFromParent(const Message& message) {
   if (next_from_parent_.has_value() && note->value < *next_from_parent_) {
     return LeaveParent("it sent a packet again");
   }
-  next_from_parent_ = note->value + 1;
-  if (note->value <= position_) return AttachIfSeamless();  // the controller was quicker
+  if (next_from_parent_.has_value()) next_from_parent_ = note->value + 1;
+  if (note->value <= position_) return;  // the controller was quicker
   // Before it relies on its parent the controller sends it what is between.
   if (is_attached_) return LeaveParent("it left out a packet");
+  next_from_parent_ = note->value + 1;
 }
 
 void TreeNode::AttachIfSeamless() {

@@ -107,7 +107,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   // Queues are bounded by credit (see runtime/client/link.h), not by dropping messages. A
   // listener leaves what it cannot take in at once to the network: its peers then wait.
   socket.Set(ZMQ_SNDHWM, options.max_unread);
-  socket.Set(ZMQ_RCVHWM, type == ZMQ_ROUTER ? kMostNotTakenIn : 0);
+  socket.Set(ZMQ_RCVHWM, type == ZMQ_ROUTER ? kMostNotTakenIn : options.max_not_taken);
   socket.Set(ZMQ_IPV6, 1);
   // The last words (a refusal, a shutdown) still go out after the socket is closed.
   socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));

@@ -21,6 +21,9 @@ struct ZmqOptions {
   int64_t max_message_bytes = int64_t{1} << 30;
   // Messages that wait for one peer that does not read; further ones to it are lost. 0: any number.
   int max_unread = 0;
+  // Of a connection: messages that have come and wait to be taken; further ones wait at the other
+  // end. 0: any number.
+  int max_not_taken = 0;
   // How long what was sent last may still take to go out once the channel is closed.
   std::chrono::milliseconds linger{500};
   // Where network queues know priorities, others go first: for bulk data.

@@ -104,6 +104,26 @@ TEST_F(HostileChildTest, WhatItGoesOnToSayToTheRelayIsNotHeard) {
   ExpectOnly6IsServedDirectly();
 }
 
+// However many connections show its key, they get as much as one, and nothing once it is to return.
+TEST_F(HostileChildTest, AChildHasOneConnectionWithItsRelay) {
+  const std::string place("\6\0\0\0\0\0\0\0", 8);
+  FakeListener& relay = *network_.at(2).relay;
+  std::vector<std::shared_ptr<FakeLink>> links;
+  for (const char* const name : {"one", "two", "three", "four", "five"}) {
+    links.push_back(relay.links[name] = std::make_shared<FakeLink>());
+    relay.up[name].push_back(MakeNote(TreeWord::kJoin, 1, 0, {place}));
+  }
+  network_.Settle();
+  EXPECT_EQ(network_.at(2).node->children(), 2u);
+  EXPECT_TRUE(network_.server().Reparent(network_.at(kHostile).peer));
+  network_.Settle();
+  EXPECT_EQ(network_.at(2).node->children(), 1u);
+  for (const auto& link : links) link->sent_down = 0;
+  network_.Broadcast("call");
+  network_.Settle();
+  for (const auto& link : links) EXPECT_EQ(link->sent_down, 0u);
+}
+
 // A turn of the relay ends, whatever comes: else the worker could neither say anything nor end.
 TEST_F(HostileChildTest, ARelayGoesOnWhileOneBelowItSpeaksWithoutAnEnd) {
   auto& up = network_.at(2).relay->up[network_.at(kHostile).peer];

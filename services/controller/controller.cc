@@ -36,9 +36,6 @@ constexpr int kMostClientsByRing = 64;
 // A client whose message was lost is heard again well within its lease (see below); a worker whose
 // message was lost is lost.
 constexpr std::chrono::seconds kLongestGapOfWorkers{10};
-// The largest value that a worker sends has half of that; so may the inventory of a world's
-// sessions.
-constexpr int64_t kMaxWorkerBytes = int64_t{128} << 20;
 // What a rank of the largest world tells all others in one exchange.
 constexpr int64_t kMaxLivenessBytes = int64_t{4} << 20;
 // A worker that waits for its welcome says hello again about ten times in this time.
@@ -98,9 +95,13 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       .gate = gates.clients};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint,
-                                                             {.max_message_bytes = kMaxWorkerBytes,
-                                                              .gate = gates.workers}));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto workers,
+      control::ZmqListen(context, options.worker_endpoint,
+                         // The largest value that a worker sends has
+                         // half of that; so may the inventory
+                         // of a world's sessions.
+                         {.max_message_bytes = control::kMostWorkerBytes, .gate = gates.workers}));
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto liveness,
       control::ZmqListen(context, options.liveness_endpoint,

@@ -147,7 +147,9 @@ control::TreeConnections Worker::ConnectionsInTree() {
     control::RelayListener listener;
     LOCKSTEP_ASSIGN_OR_RETURN(listener.channel,
                               control::ZmqListen(context_, endpoint,
-                                                 {.max_unread = kMostUnreadInTree, .gate = gate}));
+                                                 {.max_message_bytes = control::kMostRelayedBytes,
+                                                  .max_unread = kMostUnreadInTree,
+                                                  .gate = gate}));
     // Not `advertise_address`, which is for clients: other workers connect to where it listens.
     listener.endpoint = listener.channel->endpoint();
     return listener;

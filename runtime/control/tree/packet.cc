@@ -106,6 +106,8 @@ StatusOr<bool> BundleWriter::Append(const Message& bundle) {
   const bool is_large = bundle.size() > kFramesBefore;
   if (is_full()) return false;
   const size_t at = words_.size();
+  // Else it would grow with each level, and pass for one that no honest worker has made.
+  if (at > 0 && at * sizeof(uint64_t) + bundle[1].size() > kMostPacked) return false;
   words_.resize(at + bundle[1].size() / sizeof(uint64_t));
   if (bundle[1].size() > 0) std::memcpy(words_.data() + at, bundle[1].data(), bundle[1].size());
   if (is_large) large_.assign(bundle.begin() + kFramesBefore, bundle.end());
@@ -169,6 +171,9 @@ Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take
 }
 
 Status CheckBundle(const Message& bundle, const std::function<bool(uint64_t worker)>& may_speak) {
+  if (bundle.size() > 1 && bundle[1].size() > kMostPacked) {
+    return InvalidArgument("a bundle has packed answers of ", bundle[1].size(), " bytes");
+  }
   std::optional<uint64_t> foreign;
   LOCKSTEP_RETURN_IF_ERROR(ReadBundle(bundle, [&](const Answer& answer) {
     if (!foreign.has_value() && !may_speak(answer.worker)) foreign = answer.worker;

@@ -20,6 +20,13 @@ inline constexpr size_t kLargestPacked = size_t{32} << 10;
 // One that has reached so much is sent.
 inline constexpr size_t kEnoughPacked = size_t{64} << 10;
 
+// No bundle has more in the frame of its packed answers, whatever level it has come from.
+inline constexpr size_t kMostPacked = kEnoughPacked + kLargestPacked + 1024;  // for headers
+// A larger frame of a worker ends its connection with the controller, ...
+inline constexpr int64_t kMostWorkerBytes = int64_t{128} << 20;
+// ... so a relay takes none from those below it that it could not pass on.
+inline constexpr int64_t kMostRelayedBytes = kMostWorkerBytes - 4096;
+
 // What leaves together. Threads: one at a time.
 class PacketWriter {
  public:

@@ -104,6 +104,19 @@ TEST_F(HostileChildTest, WhatItGoesOnToSayToTheRelayIsNotHeard) {
   ExpectOnly6IsServedDirectly();
 }
 
+TEST_F(HostileChildTest, MoreThanABundleHoldsGoesNoFurther) {
+  BundleWriter writer;
+  const std::string text(kLargestPacked, 'x');
+  for (int i = 0; i < 4; ++i) {
+    writer.Add(network_.OfferOf(kHostile).worker, AnswerKey(), uint64_t{1} << 40,
+               TextMessage(text));
+  }
+  const Message bundle = writer.Take(1, 1, 0);
+  EXPECT_FALSE(CheckBundle(bundle, [](uint64_t) { return true; }).ok());
+  SayAs6(bundle);
+  ExpectOnly6IsServedDirectly();
+}
+
 // However many connections show its key, they get as much as one, and nothing once it is to return.
 TEST_F(HostileChildTest, AChildHasOneConnectionWithItsRelay) {
   const std::string place("\6\0\0\0\0\0\0\0", 8);

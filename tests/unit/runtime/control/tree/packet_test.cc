@@ -112,6 +112,24 @@ TEST(BundleTest, HoldsAnswersOfManyWorkers) {
   EXPECT_THAT(read, ElementsAre("4own", "5from below", "4" + large));
 }
 
+// At each level a relay could add as much as it sends at once.
+TEST(BundleTest, IsNoLargerForComingFromFurtherBelow) {
+  const AnswerKey key = AnswerKey::New();
+  const std::string text(kLargestPacked, 'x');
+  Message bundle;
+  for (int level = 0; level < 10; ++level) {
+    BundleWriter writer;
+    writer.Add(1, key, 1, TextMessage(text));
+    while (!writer.is_full() && level == 0) writer.Add(1, key, 1, TextMessage(text));
+    if (level > 0 && !*writer.Append(bundle)) {
+      writer.Take(1, 1, 0);
+      EXPECT_TRUE(*writer.Append(bundle));
+    }
+    bundle = writer.Take(1, 1, 0);
+    EXPECT_TRUE(CheckBundle(bundle, [](uint64_t) { return true; }).ok()) << "level " << level;
+  }
+}
+
 TEST(ReplayLogTest, KeepsWhatIsNeededAndNoMoreThanItMay) {
   ReplayLog log(4096);
   for (int i = 1; i <= 5; ++i) log.Add(TextMessage(std::to_string(i)));

@@ -79,7 +79,10 @@ void TreeNode::Go() {
   for (int pass = 0; again && pass < kMostPasses; ++pass) {
     again = GoOnce();
     const uint64_t consumed = Consumed();
-    const bool is_far = consumed >= told_consumed_ + kTellConsumedEvery ||
+    // Less than before, once one has joined that is further behind: those above are to know at
+    // once.
+    const bool is_far = consumed < told_consumed_ ||
+                        consumed >= told_consumed_ + kTellConsumedEvery ||
                         (consumed > told_consumed_ && bytes_since_told_ >= kTellConsumedBytes);
     upstream_.Flush(offer_.world, consumed, is_far);
     if (is_far) {

@@ -377,7 +377,9 @@ void TreeServerChannel::TakeAttached(int index, uint64_t position) {
     for (int above = place.parent; above >= 0;
          above = tree_.places[static_cast<size_t>(above)].parent) {
       Worker* const relay = tree_.places[static_cast<size_t>(above)].worker;
-      if (relay != nullptr) relay->consumed = std::min(relay->consumed, worker.consumed);
+      if (relay == nullptr) continue;
+      relay->consumed = std::min(relay->consumed, worker.consumed);
+      relay->doubted_until = log_.last();
     }
     Say(worker.peer, TreeWord::kTakenOver, tree_.world, worker.bundles);
     worker.told = worker.bundles;
@@ -412,7 +414,10 @@ void TreeServerChannel::TakeBundle(Worker& worker, const TreeNote& note, const M
   if (!consumed.ok() || *consumed > log_.last()) {
     return Break(worker.peer, InvalidArgument("it sends bundles that cannot be"));
   }
-  worker.consumed = *consumed;  // may be less than before: of one that has joined those below it
+  // May be less than before, for one that has joined those below it. Such a one was sent packets by
+  // its relay before the one that was the last when it attached: who tells of more counts it.
+  worker.consumed =
+      *consumed > worker.doubted_until ? *consumed : std::min(*consumed, worker.consumed);
   if (IsAfterAGap(message, worker.bundles)) {
     // Taken, it would be told to have arrived, with all before it.
     if (!std::exchange(worker.has_gap, true)) {

@@ -74,10 +74,13 @@ class TreeServerChannel final : public ServerChannel {
     uint64_t number = 0;
     AnswerKey key;
     uint64_t consumed = 0;  // packets that it and all below it have got
-    uint64_t sent = 0;      // the last packet that was sent to it from here
-    uint64_t bundles = 0;   // that have come from it, without a gap, ...
-    uint64_t told = 0;      // ... and those that it knows of
-    bool has_gap = false;   // it was told to say again what was lost after those
+    // When a worker last joined those below it: what it tells up to this packet may have left it
+    // before it knew of that one.
+    uint64_t doubted_until = 0;
+    uint64_t sent = 0;     // the last packet that was sent to it from here
+    uint64_t bundles = 0;  // that have come from it, without a gap, ...
+    uint64_t told = 0;     // ... and those that it knows of
+    bool has_gap = false;  // it was told to say again what was lost after those
     // The last tree that ended while it got packets from another worker, that one's last packet,
     // and the last of those that were sent to it from here.
     uint64_t left_world = 0;

@@ -373,6 +373,42 @@ TEST(TreeTest, PacketsAreKeptForThoseBelowAWorkerThatJoinsLate) {
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
+// All above it have told before, and tell still, how far they were without it.
+TEST(TreeTest, PacketsAreKeptForThoseFurtherBelowAWorkerThatJoinsLate) {
+  TreeNetwork network(30, 2);
+  network.Settle();
+  Message late;
+  network.DirectLinkOf(2).spoil_down = [&late](Message message, std::deque<Message>& down) {
+    const auto note = ReadTreeNote(message);
+    const bool is_of_6 = note.has_value() && note->word == TreeWord::kChild && note->value == 6;
+    if (!is_of_6) return down.push_back(std::move(message));
+    late = std::move(message);
+  };
+  network.Begin();
+  network.Broadcast("first");
+  network.Settle();
+  EXPECT_FALSE(network.server().IsBelowAnother(network.at(6).peer)) << "it is not let in yet";
+  EXPECT_TRUE(network.server().IsBelowAnother(network.at(14).peer));
+  network.at(14).is_stopped = true;
+  const auto say = [&network](int from, int until) {
+    for (const std::string& text : Numbered("call ", from, until)) {
+      network.Broadcast(text);
+      network.Say(0, "answer");
+      network.Settle();  // each makes a packet
+    }
+  };
+  say(0, 100);
+  network.DirectLinkOf(2).down.push_back(late);
+  network.Settle();
+  EXPECT_TRUE(network.server().IsBelowAnother(network.at(6).peer));
+  say(100, 200);
+  network.Lose(6);
+  network.at(14).is_stopped = false;
+  network.Settle();
+  EXPECT_EQ(CommandsOf(network.at(14)), Numbered("call ", 0, 200));
+  EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
+}
+
 // As after a connection between the two that was made anew.
 TEST(TreeTest, AWorkerThatItsParentDoesNotKnowAnyMoreComesBack) {
   TreeNetwork network(14, 2);

@@ -98,9 +98,8 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto workers,
       control::ZmqListen(context, options.worker_endpoint,
-                         // The largest value that a worker sends has
-                         // half of that; so may the inventory
-                         // of a world's sessions.
+                         // The largest value that a worker sends has half of that; so may the
+                         // inventory of a world's sessions.
                          {.max_message_bytes = control::kMostWorkerBytes, .gate = gates.workers}));
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto liveness,

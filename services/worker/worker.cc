@@ -173,7 +173,8 @@ void Worker::TakePlace() {
 }
 
 void Worker::TakeRing() {
-  if (membership_.ring.nonce.empty()) return;
+  // A tree's thread owns what would be attached, also in worlds without a tree.
+  if (membership_.ring.nonce.empty() || controller_->has_tree()) return;
   const Status attached = rings_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
   if (attached.ok()) {
     log::Info("commands come through memory that is shared with the controller");

@@ -97,7 +97,9 @@ std::vector<control::PeerName> World::PeersOfTree() const {
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const Membership::Member& member = membership_.member(rank);
     const bool may_have_ring = has_rings && member.facts.host_id == ThisHost().id;
-    if (member.facts.relays && !may_have_ring) peers.push_back(member.peer);
+    // A host that has another name in its container may have one all the same.
+    const bool has_ring = rings_.PathTo(member.peer) == MessagePath::kRing;
+    if (member.facts.relays && !may_have_ring && !has_ring) peers.push_back(member.peer);
   }
   return peers;
 }

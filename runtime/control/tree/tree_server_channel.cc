@@ -61,7 +61,7 @@ void TreeServerChannel::Say(const PeerName& peer, TreeWord word, uint64_t world,
 
 void TreeServerChannel::Arrange(const std::vector<PeerName>& peers) {
   next_ = Tree();
-  asked_ = nullptr;
+  asked_.clear();
   if (peers.size() <= static_cast<size_t>(fan_out_)) return;
   next_.world = ++last_world_;
   for (const PeerName& peer : peers) {
@@ -84,7 +84,7 @@ std::optional<TreeOffer> TreeServerChannel::OfferTo(const PeerName& peer) {
 void TreeServerChannel::Activate() {
   tree_ = std::exchange(next_, {});
   here_is_known_ = false;
-  asked_ = nullptr;
+  asked_.clear();
   for (Place& place : tree_.places) {
     if (place.worker == nullptr) continue;
     place.worker->sent = log_.last();
@@ -106,11 +106,11 @@ void TreeServerChannel::Dissolve() {
   }
   tree_ = Tree();
   here_is_known_ = false;
-  asked_ = nullptr;
+  asked_.clear();
 }
 
 void TreeServerChannel::GiveUp(const PeerName& peer) {
-  asked_ = nullptr;
+  asked_.clear();
   Seal();
   if (Place* const place = next_.Find(peer); place != nullptr) place->worker = nullptr;
   if (const auto found = tree_.index.find(peer); found != tree_.index.end()) {
@@ -170,10 +170,11 @@ void TreeServerChannel::Break(const PeerName& peer, const Status& why) {
 // --- To workers.
 
 TreeServerChannel::Reach TreeServerChannel::ReachOf(absl::Span<const PeerName> peers) {
-  // Who is sent to all keeps a list of them; who is sent to one may use the same memory again.
-  if (peers.size() > 1 && asked_ == peers.data() && asked_count_ == peers.size()) return reach_;
-  asked_ = peers.data();
-  asked_count_ = peers.size();
+  // The same list is asked for with each message. Its content counts: it may lie where another did.
+  if (peers.size() > 1 && std::equal(peers.begin(), peers.end(), asked_.begin(), asked_.end())) {
+    return reach_;
+  }
+  asked_.assign(peers.begin(), peers.end());
   others_.clear();
   Tree& tree = tree_.world != 0 ? tree_ : next_;
   size_t found = 0;
@@ -207,9 +208,9 @@ Status TreeServerChannel::Send(absl::Span<const PeerName> peers, const Message& 
     Activate();
     ReachOf(peers);
   }
-  if (!others_.empty()) LOCKSTEP_RETURN_IF_ERROR(sockets_->Send(others_, message));
+  // Whatever becomes of the others, nobody in the tree may miss it.
   Add(message);
-  return OkStatus();
+  return others_.empty() ? OkStatus() : sockets_->Send(others_, message);
 }
 
 void TreeServerChannel::Add(const Message& message) {

@@ -155,8 +155,7 @@ class TreeServerChannel final : public ServerChannel {
   std::vector<PeerName> here_;
   bool here_is_known_ = false;
   // What ReachOf() has said last, and of whom.
-  const PeerName* asked_ = nullptr;
-  size_t asked_count_ = 0;
+  std::vector<PeerName> asked_;
   Reach reach_ = Reach::kNone;
   std::vector<PeerName> others_;  // of those, who are in no tree
 

@@ -141,8 +141,9 @@ void TreeServerChannel::GiveUp(const PeerName& peer) {
 void TreeServerChannel::Detach(int index) {
   Place& place = tree_.places[static_cast<size_t>(index)];
   here_is_known_ = false;
-  if (place.by != Place::By::kBelow) return;
-  place.by = Place::By::kReturning;
+  if (place.by == Place::By::kBelow) place.by = Place::By::kReturning;
+  // It may have joined before it is known here to be attached.
+  if (!std::exchange(place.is_child, false)) return;
   const Place& parent = tree_.places[static_cast<size_t>(place.parent)];
   if (parent.worker == nullptr) return;
   Say(parent.worker->peer, TreeWord::kForget, tree_.world, static_cast<uint64_t>(index));
@@ -336,11 +337,12 @@ void TreeServerChannel::TakeHere(Tree& tree, int index, const Message& message) 
 }
 
 void TreeServerChannel::Introduce(Tree& tree, int index) {
-  const Place& child = tree.places[static_cast<size_t>(index)];
+  Place& child = tree.places[static_cast<size_t>(index)];
   if (child.parent < 0 || child.worker == nullptr || !child.is_known) return;
   const Place& parent = tree.places[static_cast<size_t>(child.parent)];
   if (parent.worker == nullptr || !parent.is_known || parent.endpoint.empty()) return;
   const auto value = static_cast<uint64_t>(index);
+  child.is_child = true;
   const std::string numbers = NumbersFrom(tree, static_cast<size_t>(index));
   Say(parent.worker->peer, TreeWord::kChild, tree.world, value, {child.child_key, numbers});
   Say(child.worker->peer, TreeWord::kParent, tree.world, value, {parent.endpoint, parent.key});

@@ -96,6 +96,7 @@ class TreeServerChannel final : public ServerChannel {
     enum class By { kHere, kBelow, kReturning };
     By by = By::kHere;
     bool is_known = false;  // it has said where it is
+    bool is_child = false;  // its parent was told to let it in
     std::string endpoint = {};
     std::string key = {};        // for children
     std::string child_key = {};  // as a child

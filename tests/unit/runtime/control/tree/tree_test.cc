@@ -409,6 +409,20 @@ TEST(TreeTest, PacketsAreKeptForThoseFurtherBelowAWorkerThatJoinsLate) {
   EXPECT_THAT(network.server().TakeBroken(), IsEmpty());
 }
 
+// Its relay need not wait for it.
+TEST(TreeTest, AWorkerThatIsLostBeforeItIsKnownToBeAttachedIsForgotten) {
+  TreeNetwork network(14, 2);
+  network.DirectLinkOf(2).spoil_up = [](const Message& message, const auto& pass) {
+    const auto note = ReadTreeNote(message);
+    if (!note.has_value() || note->word != TreeWord::kAttached) pass(message);
+  };
+  network.Join();
+  EXPECT_EQ(network.at(0).node->children(), 2u);
+  network.Lose(2);
+  network.Settle();
+  EXPECT_EQ(network.at(0).node->children(), 1u);
+}
+
 // As after a connection between the two that was made anew.
 TEST(TreeTest, AWorkerThatItsParentDoesNotKnowAnyMoreComesBack) {
   TreeNetwork network(14, 2);

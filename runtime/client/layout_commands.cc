@@ -71,10 +71,14 @@ Status IssueDeclareLayout(SessionCore& core, const DRef& ref, const plan::Layout
 }
 
 Status ForgetLayout(SessionCore& core, const DRef& ref) {
+  std::shared_ptr<const plan::Layout> known = core.LayoutOf(ref);
   if (!core.ForgetLayout(ref)) return OkStatus();
-  return core.Issue([&](wire::Command::Builder command) {
+  Status issued = core.Issue([&](wire::Command::Builder command) {
     command.initDeclareLayout().setTensor(ref.id().Packed());
   });
+  // Who tries again forgets it again.
+  if (!issued.ok() && known != nullptr) core.SetLayout(ref, std::move(known));
+  return issued;
 }
 
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to,

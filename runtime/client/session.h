@@ -202,8 +202,8 @@ class Session {
   StatusOr<DRef> BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options = {});
   // Hands `source` over, as MoveToWorker0() does: worker-0 keeps the elements where they are, the
   // others copy them from there; so does worker-0 itself if it was taken by MoveFromWorker0().
-  // It is as it was after an error. kInvalidArgument, too: worker-0 is not the first rank of the
-  // team, or not of each group.
+  // It is as it was after an error of this call, but gone if the broadcast fails on the workers.
+  // kInvalidArgument, too: worker-0 is not the first rank of the team, or not of each group.
   StatusOr<DRef> BroadcastFromWorker0(SharedTensor&& source, const CollectiveOptions& options = {});
   StatusOr<DRef> Scatter(const DRef& source, Rank root, const CollectiveOptions& options = {});
   StatusOr<DRef> ScatterFromWorker0(const DRef& source, const CollectiveOptions& options = {});

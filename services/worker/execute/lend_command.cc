@@ -70,6 +70,12 @@ StatusOr<control::Frame> Lend(SessionState& session, wire::Command::Lend::Reader
                               const RunningCommand& running, Rank rank) {
   const RegisterId id = RegisterId::FromPacked(lend.getRegister());
   const RegisterId loan = lend.getLoan() == 0 ? id : RegisterId::FromPacked(lend.getLoan());
+  if (loan != id && loan.index == id.index) {
+    return InvalidArgument("the loan ", loan, " of register ", id, " needs a place of its own");
+  }
+  // Before there is asked for room.
+  session.EndEarlierLoan(id);
+  session.EndEarlierLoan(loan);
   if (session.loans().Has(loan)) {
     return InvalidArgument("what register ", loan, " names is lent already");
   }

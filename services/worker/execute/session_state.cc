@@ -130,7 +130,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
 
 Status SessionState::WriteBesideLoans(RegisterId id, registers::Value value,
                                       registers::LayoutPtr layout) {
-  if (loans_.EndEarlier(id)) RecordKeptBytes();
+  EndEarlierLoan(id);
   // What is lent is kept beside what takes its place.
   if (loans_.HoldsValueOf(id.index)) {
     LOCKSTEP_RETURN_IF_ERROR(registers_->CheckRoom(registers::HeldBytes(value)));
@@ -141,8 +141,10 @@ Status SessionState::WriteBesideLoans(RegisterId id, registers::Value value,
 }
 
 Status SessionState::Release(RegisterId id) {
-  if (!loans_.IsEmpty()) [[unlikely]]
+  if (!loans_.IsEmpty()) [[unlikely]] {
     EndLoan(id);
+    EndEarlierLoan(id);
+  }
   return Kill(id);
 }
 

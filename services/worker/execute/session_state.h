@@ -238,6 +238,10 @@ class SessionState {
   // What the client reads and writes where it lies. What was lent is kept, and counted, until the
   // loan ends, whatever the registers hold meanwhile.
   MemoryLoans& loans() { return loans_; }
+  // One of an earlier name of that index is over: see MemoryLoans::EndEarlier().
+  void EndEarlierLoan(RegisterId id) {
+    if (loans_.EndEarlier(id)) RecordKeptBytes();
+  }
   // That of this name is over, if there is one.
   void EndLoan(RegisterId id) {
     loans_.End(id);

@@ -160,6 +160,16 @@ TEST_F(LoansTest, NoTwoLoansHaveOneName) {
   EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
 }
 
+// It would empty the register that it is of, and nothing would count what it keeps.
+TEST_F(LoansTest, ALoanIsNotNamedInTheRegistersOwnPlace) {
+  OpenSession();
+  MakeTensor();
+  LendAs({kTensor.index, kTensor.generation + 1});
+  EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(HasValue());
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->loans().IsEmpty());
+}
+
 // It would be kept for good: who has sent it does not do so again.
 TEST_F(LoansTest, ALoanEndsInAFailedSessionAndInALaterGeneration) {
   OpenSession();
@@ -214,6 +224,11 @@ TEST_F(LoansTest, ALoanEndsWhenItsNameIsUsedAnew) {
   ASSERT_EQ(session.Write({kTensor.index, kTensor.generation + 1}, registers::None{}), OkStatus());
   EXPECT_EQ(live(), 0u);
   EXPECT_EQ(held_bytes(), 0u);
+  EXPECT_TRUE(session.loans().IsEmpty());
+
+  // Also when nothing is written under the new one.
+  session.loans().Lend(kLoan, kTensor, *tensor::Tensor::Empty(*arena_, DType::kUInt8, {10}));
+  EXPECT_EQ(session.Release({kLoan.index, kLoan.generation + 1}), OkStatus());
   EXPECT_TRUE(session.loans().IsEmpty());
 }
 

@@ -133,7 +133,7 @@ Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
 SharedTensor HostTensors::Wrap(BorrowedTensor lent, Generation generation, DRef ref, DRef loan) {
   SharedTensor tensor;
   tensor.dtype_ = lent.dtype;
-  tensor.shape_ = std::move(lent.shape);
+  tensor.shape_ = lent.shape;
   tensor.data_ = lent.memory;
   tensor.ref_ = std::move(ref);
   tensor.loan_ = std::move(loan);

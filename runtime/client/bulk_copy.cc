@@ -162,26 +162,23 @@ Status BulkCopier::ReadAnswer(wire::TensorLocation::Reader reader, Answer* answe
   return OkStatus();
 }
 
-StatusOr<BorrowedTensor> BulkCopier::ReadLent(const control::Frame& answer,
-                                              const SessionCore::WorkerZero& lender) {
-  BorrowedTensor lent;
-  lent.lender = lender;
+Status BulkCopier::ReadLent(const control::Frame& answer, BorrowedTensor* lent) {
   NoticeReplacement(core_.IdentifyWorkerZero());
   const size_t segments_before = segments_.size();
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
       answer, [&](wire::TensorLocation::Reader reader) -> Status {
         if (reader.hasRefusal()) return control::ReadError(reader.getRefusal()).ToStatus();
-        LOCKSTEP_ASSIGN_OR_RETURN(lent.dtype, control::FromWire(reader.getDtype()));
-        LOCKSTEP_ASSIGN_OR_RETURN(lent.shape,
-                                  control::ReadShape(reader.getShape(), SizeOf(lent.dtype)));
+        LOCKSTEP_ASSIGN_OR_RETURN(lent->dtype, control::FromWire(reader.getDtype()));
+        LOCKSTEP_ASSIGN_OR_RETURN(lent->shape,
+                                  control::ReadShape(reader.getShape(), SizeOf(lent->dtype)));
         const size_t size_bytes =
-            static_cast<size_t>(lent.shape.NumElements()) * SizeOf(lent.dtype);
+            static_cast<size_t>(lent->shape.NumElements()) * SizeOf(lent->dtype);
         Mapped mapped = Map(control::ToString(reader.getSegment()), reader.getOffset(), size_bytes);
-        lent.memory = mapped.memory;
-        lent.segment = std::move(mapped.segment);
+        lent->memory = mapped.memory;
+        lent->segment = std::move(mapped.segment);
         return OkStatus();
       }));
-  if (lent.memory == nullptr) return lent;
+  if (lent->memory == nullptr) return OkStatus();
   // As in Find(): had the session been lost before the memory was mapped, others would have it now.
   if (segments_.size() > segments_before) {
     const StatusOr<control::Frame> still_there = core_.Ask(0, [](wire::Command::Builder command) {
@@ -190,9 +187,9 @@ StatusOr<BorrowedTensor> BulkCopier::ReadLent(const control::Frame& answer,
     });
     LOCKSTEP_RETURN_IF_ERROR(still_there.status());
   }
-  prefault_.InBackground(lent.segment, lent.memory,
-                         static_cast<size_t>(lent.shape.NumElements()) * SizeOf(lent.dtype));
-  return lent;
+  prefault_.InBackground(lent->segment, lent->memory,
+                         static_cast<size_t>(lent->shape.NumElements()) * SizeOf(lent->dtype));
+  return OkStatus();
 }
 
 bool BulkCopier::NoticeReplacement(const SessionCore::WorkerZero& now) {

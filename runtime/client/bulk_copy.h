@@ -36,7 +36,9 @@ struct BorrowedTensor {
   Shape shape;
   std::byte* memory = nullptr;  // null: nothing was lent, or it cannot be mapped
   std::shared_ptr<const SharedSegment> segment;
+  // As they were before it was asked.
   SessionCore::WorkerZero lender;
+  Generation generation;
 };
 
 // Where this process can map worker-0's arena, a copy is one memory copy into or out of the
@@ -70,9 +72,12 @@ class BulkCopier {
   StatusOr<BorrowedTensor> Borrow(Ask ask) {
     std::lock_guard lock(mutex_);
     // Before it asks: who has replaced it by the time of the answer has lent nothing.
-    const SessionCore::WorkerZero lender = core_.IdentifyWorkerZero();
+    BorrowedTensor lent;
+    lent.lender = core_.IdentifyWorkerZero();
+    lent.generation = core_.generation();
     LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame answer, ask());
-    return ReadLent(answer, lender);
+    LOCKSTEP_RETURN_IF_ERROR(ReadLent(answer, &lent));
+    return lent;
   }
 
   // Runs `store`, which gives the register another value: no copy is under way meanwhile, and none
@@ -130,8 +135,7 @@ class BulkCopier {
   Status ReadAnswer(wire::TensorLocation::Reader reader, Answer* answer);
   // Copies what was found; `to` is as large.
   Status Fill(void* to, const DRef& from, const Found& found);
-  StatusOr<BorrowedTensor> ReadLent(const control::Frame& answer,
-                                    const SessionCore::WorkerZero& lender);
+  Status ReadLent(const control::Frame& answer, BorrowedTensor* lent);
   Mapped Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
   // Over the bulk socket; over another connection to it when nothing is answered on this one.

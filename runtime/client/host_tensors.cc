@@ -13,6 +13,16 @@
 
 namespace lockstep::client {
 
+template <typename Fill>
+StatusOr<BorrowedTensor> HostTensors::Borrow(DRef* name, Fill fill) {
+  return bulk_.Borrow([&] {
+    return core_.AskNaming(0, name, [&](wire::Command::Builder command, RegisterId id) {
+      command.setOnlyRank(0);
+      fill(command.initLend(), id);
+    });
+  });
+}
+
 StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
   const SessionCore::WorkerZero worker = core_.IdentifyWorkerZero();
@@ -20,19 +30,15 @@ StatusOr<SharedTensor> HostTensors::Make(const Shape& shape, DType dtype) {
     LOCKSTEP_RETURN_IF_ERROR(core_.Look());
     return MakeOwn(shape, dtype);
   }
-  const Generation generation = core_.generation();
+  const auto fill = [&](wire::Command::Lend::Builder lend, RegisterId id) {
+    lend.setRegister(id.Packed());
+    lend.setIsNew(true);
+    lend.setDtype(control::ToWire(dtype));
+    control::WriteDims(lend.initShape(static_cast<unsigned>(shape.ndim())), shape);
+  };
   DRef ref;
-  LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
-    return core_.AskNaming(0, &ref, [&](wire::Command::Builder command, RegisterId id) {
-      command.setOnlyRank(0);
-      auto lend = command.initLend();
-      lend.setRegister(id.Packed());
-      lend.setIsNew(true);
-      lend.setDtype(control::ToWire(dtype));
-      control::WriteDims(lend.initShape(static_cast<unsigned>(shape.ndim())), shape);
-    });
-  }));
-  if (lent.memory != nullptr) return Wrap(std::move(lent), generation, std::move(ref), DRef());
+  LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, Borrow(&ref, fill));
+  if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(ref), DRef());
   std::lock_guard lock(mutex_);
   lends_nothing_ = worker;
   return MakeOwn(shape, dtype);
@@ -42,19 +48,13 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(from, "the register"));
   if (bulk_.maps_memory()) {
     // The register may have other names, and live on: the loan ends when this one is dropped.
-    const Generation generation = core_.generation();
+    const auto fill = [&](wire::Command::Lend::Builder lend, RegisterId name) {
+      lend.setRegister(from.id().Packed());
+      lend.setLoan(name.Packed());
+    };
     DRef loan;
-    LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, bulk_.Borrow([&] {
-      return core_.AskNaming(0, &loan, [&](wire::Command::Builder command, RegisterId name) {
-        command.setOnlyRank(0);
-        auto lend = command.initLend();
-        lend.setRegister(from.id().Packed());
-        lend.setLoan(name.Packed());
-      });
-    }));
-    if (lent.memory != nullptr) {
-      return Wrap(std::move(lent), generation, std::move(from), std::move(loan));
-    }
+    LOCKSTEP_ASSIGN_OR_RETURN(BorrowedTensor lent, Borrow(&loan, fill));
+    if (lent.memory != nullptr) return Wrap(std::move(lent), std::move(from), std::move(loan));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor copied, bulk_.Read(from));
   LOCKSTEP_ASSIGN_OR_RETURN(SharedTensor tensor, MakeOwn(copied.shape, copied.dtype));
@@ -63,6 +63,7 @@ StatusOr<SharedTensor> HostTensors::MoveFromWorker0(DRef from) {
 }
 
 StatusOr<DRef> HostTensors::MoveToWorker0(SharedTensor&& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
   LOCKSTEP_ASSIGN_OR_RETURN(const HandOver over, Prepare(from));
   if (!over.loan.IsNone()) LOCKSTEP_RETURN_IF_ERROR(core_.EndLoan(over.loan));
   Finish(std::move(from));
@@ -107,7 +108,6 @@ StatusOr<DRef> HostTensors::Place(SharedTensor&& from, const plan::Layout& layou
 }
 
 StatusOr<HostTensors::HandOver> HostTensors::Prepare(const SharedTensor& from) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckHeld(from));
   // Its elements are here also if that worker-0 is lost.
   if (!IsLentHere(from)) {
     LOCKSTEP_ASSIGN_OR_RETURN(DRef copied, tensors_.CopyToWorker0(from.shape(), from.buffer()));
@@ -122,7 +122,7 @@ StatusOr<HostTensors::HandOver> HostTensors::Prepare(const SharedTensor& from) {
 
 void HostTensors::Finish(SharedTensor from) {
   // Made of it while the program could write to it.
-  if (!from.ref_.IsNull() && core_.CheckOwn(from.ref_, "").ok()) core_.DropCopies(from.ref_);
+  if (core_.CheckOwn(from.ref_, "").ok()) core_.DropCopies(from.ref_);
 }
 
 Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
@@ -130,7 +130,7 @@ Status HostTensors::CheckHeld(const SharedTensor& tensor) const {
   return InvalidArgument(SharedTensor::kIsNull);
 }
 
-SharedTensor HostTensors::Wrap(BorrowedTensor lent, Generation generation, DRef ref, DRef loan) {
+SharedTensor HostTensors::Wrap(BorrowedTensor lent, DRef ref, DRef loan) {
   SharedTensor tensor;
   tensor.dtype_ = lent.dtype;
   tensor.shape_ = lent.shape;
@@ -139,7 +139,7 @@ SharedTensor HostTensors::Wrap(BorrowedTensor lent, Generation generation, DRef 
   tensor.loan_ = std::move(loan);
   tensor.segment_ = std::move(lent.segment);
   tensor.lender_ = {lent.lender.first_command, lent.lender.pid};
-  tensor.generation_ = generation;
+  tensor.generation_ = lent.generation;
   return tensor;
 }
 

@@ -42,12 +42,16 @@ class HostTensors {
     DRef ref;
     RegisterId loan = {};  // which is to end; none: they were copied there
   };
+  // Of one that is not null.
   StatusOr<HandOver> Prepare(const SharedTensor& from);
+  // Has worker-0 lend what the command says that `fill` writes, which is told `*name`: a new one.
+  template <typename Fill>
+  StatusOr<BorrowedTensor> Borrow(DRef* name, Fill fill);
   // It was handed over.
   void Finish(SharedTensor from);
   Status CheckHeld(const SharedTensor& tensor) const;
   // `lent` is the register's that `ref` names; `loan` is null where that is the loan's name, too.
-  SharedTensor Wrap(BorrowedTensor lent, Generation generation, DRef ref, DRef loan);
+  static SharedTensor Wrap(BorrowedTensor lent, DRef ref, DRef loan);
   static StatusOr<SharedTensor> MakeOwn(const Shape& shape, DType dtype);
   // What was seen when it was asked.
   bool LendsNothing(const SessionCore::WorkerZero& worker);

@@ -37,6 +37,14 @@ absl::Span<const std::byte> BytesOf(const TreeNote& note) {
   return {reinterpret_cast<const std::byte*>(&note), sizeof note};
 }
 
+template <typename Header>
+std::optional<Header> HeaderOf(const Message& message) {
+  Header header;
+  if (message.empty() || message[0].size() != sizeof header) return std::nullopt;
+  std::memcpy(&header, message[0].data(), sizeof header);
+  return header;
+}
+
 absl::Span<const Frame> AfterHeader(const Message& message) {
   return absl::MakeConstSpan(message).subspan(1);
 }
@@ -64,10 +72,9 @@ Message PacketWriter::SealWhole(const Message& message, uint64_t world, uint64_t
 }
 
 bool IsSigned(const Message& packet, const StreamPublicKey& controller) {
-  PacketHeader header;
-  if (packet.empty() || packet[0].size() != sizeof header) return false;
-  std::memcpy(&header, packet[0].data(), sizeof header);
-  return controller.Signed(header.signature, BytesOf(header.note), AfterHeader(packet));
+  const auto header = HeaderOf<PacketHeader>(packet);
+  if (!header.has_value()) return false;
+  return controller.Signed(header->signature, BytesOf(header->note), AfterHeader(packet));
 }
 
 Status ReadPacket(const Message& packet, const std::function<void(Message)>& take) {
@@ -129,19 +136,17 @@ Message WithHeader(Message bundle, uint64_t world, uint64_t number, uint64_t con
 }
 
 bool IsAfterAGap(const Message& bundle, uint64_t last) {
-  BundleHeader header;
-  if (bundle.size() < kFramesBefore || bundle[0].size() != sizeof header) return false;
-  std::memcpy(&header, bundle[0].data(), sizeof header);
+  const auto header = HeaderOf<BundleHeader>(bundle);
+  if (!header.has_value() || bundle.size() < kFramesBefore) return false;
   const uint64_t own = bundle[1].size() > 0 ? 1 : 0;
-  const uint64_t arrived = std::max(last, std::max<uint64_t>(header.kept_from, 1) - 1);
-  return header.note.value > arrived && header.note.value - arrived > own;
+  const uint64_t arrived = std::max(last, std::max<uint64_t>(header->kept_from, 1) - 1);
+  return header->note.value > arrived && header->note.value - arrived > own;
 }
 
 StatusOr<uint64_t> ConsumedOf(const Message& bundle) {
-  BundleHeader header;
-  if (bundle.empty() || bundle[0].size() != sizeof header) return InvalidArgument("not a bundle");
-  std::memcpy(&header, bundle[0].data(), sizeof header);
-  return header.consumed;
+  const auto header = HeaderOf<BundleHeader>(bundle);
+  if (!header.has_value()) return InvalidArgument("not a bundle");
+  return header->consumed;
 }
 
 Status ReadBundle(const Message& bundle, const std::function<void(Answer)>& take) {

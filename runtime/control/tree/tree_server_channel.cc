@@ -76,9 +76,10 @@ void TreeServerChannel::Arrange(const std::vector<PeerName>& peers) {
 std::optional<TreeOffer> TreeServerChannel::OfferTo(const PeerName& peer) {
   const Place* const place = next_.Find(peer);
   if (place == nullptr) return std::nullopt;
-  const size_t first_child = static_cast<size_t>(next_.index[peer] + 1) * fan_out_;
-  return TreeOffer{next_.world, place->worker->number, first_child < next_.places.size(),
-                   signer_.public_key(), place->worker->key};
+  const bool has_children =
+      FirstBelow(static_cast<size_t>(next_.index[peer])) < next_.places.size();
+  return TreeOffer{next_.world, place->worker->number, has_children, signer_.public_key(),
+                   place->worker->key};
 }
 
 void TreeServerChannel::Activate() {
@@ -330,9 +331,10 @@ void TreeServerChannel::TakeHere(Tree& tree, int index, const Message& message) 
   place.key = ShortText(message, 1);
   place.child_key = ShortText(message, 2);
   Introduce(tree, index);
-  const size_t first = static_cast<size_t>(index + 1) * static_cast<size_t>(fan_out_);
-  for (size_t child = first; child < first + static_cast<size_t>(fan_out_); ++child) {
-    if (child < tree.places.size()) Introduce(tree, static_cast<int>(child));
+  const auto place_number = static_cast<size_t>(index);
+  const size_t end = std::min(FirstBelow(place_number + 1), tree.places.size());
+  for (size_t child = FirstBelow(place_number); child < end; ++child) {
+    Introduce(tree, static_cast<int>(child));
   }
 }
 
@@ -349,12 +351,11 @@ void TreeServerChannel::Introduce(Tree& tree, int index) {
 }
 
 std::string TreeServerChannel::NumbersFrom(const Tree& tree, size_t place) const {
-  const auto fan_out = static_cast<size_t>(fan_out_);
   std::string numbers;
   // Level by level: those at one that are below the same place are neighbours.
-  for (size_t first = place, last = place; first < tree.places.size();
-       first = (first + 1) * fan_out, last = (last + 2) * fan_out - 1) {
-    for (size_t i = first; i <= std::min(last, tree.places.size() - 1); ++i) {
+  for (size_t first = place, end = place + 1; first < tree.places.size();
+       first = FirstBelow(first), end = FirstBelow(end)) {
+    for (size_t i = first; i < std::min(end, tree.places.size()); ++i) {
       const uint64_t number = tree.places[i].number;
       numbers.append(reinterpret_cast<const char*>(&number), sizeof number);
     }

@@ -142,6 +142,8 @@ class TreeServerChannel final : public ServerChannel {
   bool IsAbove(const Worker& other, const PeerName& peer);
 
   const std::unique_ptr<ServerChannel> sockets_;
+  // A place's children are the `fan_out_` from this one on; so many are at the top.
+  size_t FirstBelow(size_t place) const { return (place + 1) * static_cast<size_t>(fan_out_); }
   const int fan_out_;
   const StreamSigner signer_;
   uint64_t last_world_ = 0;

@@ -18,22 +18,17 @@ void Admission::HandleHello(const control::PeerName& peer, wire::Hello::Reader h
   const Candidate candidate = ReadCandidate(hello);
   // Said again while it waits, as a sign of life.
   const Rank known = membership_.FindPeer(peer);
-  // A member that wants another rank is not answered: what is for one member alone ends the tree in
-  // which others pass commands on. One that comes back does so by another connection.
+  // Its welcome is on its way, or has come; if that was lost, so is the worker, for want of
+  // heartbeats. One that comes back does so by another connection. A member that wants another rank
+  // is not answered: what is for one member alone ends the tree in which others pass commands on.
   if (known >= 0 && membership_.IsWelcome(known)) return;
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
-    switch (membership_.member(known).state) {
-      case Membership::State::kWaiting:
-        liveness_.NoteAlive(known);
-        return TellToWait(peer);
-      case Membership::State::kLost:
-        // It was silent for too long, but lives: it may ask like any other.
-        membership_.ForgetName(peer);
-        break;
-      default:
-        // Its welcome is on its way. If that was lost, so is the worker, for want of heartbeats.
-        return;
+    if (membership_.member(known).state == Membership::State::kWaiting) {
+      liveness_.NoteAlive(known);
+      return TellToWait(peer);
     }
+    // It was silent for too long, but lives: it may ask like any other.
+    membership_.ForgetName(peer);
   }
   Consider(peer, candidate);
 }

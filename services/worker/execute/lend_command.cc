@@ -73,9 +73,7 @@ StatusOr<control::Frame> Lend(SessionState& session, wire::Command::Lend::Reader
   if (loan != id && loan.index == id.index) {
     return InvalidArgument("the loan ", loan, " of register ", id, " needs a place of its own");
   }
-  // Before there is asked for room.
-  session.EndEarlierLoan(id);
-  session.EndEarlierLoan(loan);
+  session.EndEarlierLoan(id);  // before room is asked for
   if (session.loans().Has(loan)) {
     return InvalidArgument("what register ", loan, " names is lent already");
   }

@@ -109,7 +109,12 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
 
 void RingClientChannel::Switch(uint64_t position) {
   rings_->reader.emplace(rings_->broadcast, rings_->slot, position, rings_->answers.header().read);
-  // What was said by socket before comes first.
+  TellToRead();
+}
+
+void RingClientChannel::TellToRead() {
+  told_to_read_ = Deadline::Clock::now();
+  // By socket: what was said there before comes first.
   const Status told = sockets_->Send({NoteFrame(kNumberMagic, 0)});
   if (!told.ok()) failure_ = told;
 }
@@ -131,7 +136,11 @@ void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
   if (!detached_ && !rings_->link.TakeWakes()) Detach();
   const bool is_due = rings_ != nullptr && (by_socket_is_due_ || !by_ring());
   const bool is_lost = is_due && Deadline::Clock::now() - due_since_ >= longest_gap;
-  if (is_lost && at_end_ == AtEnd::kGoOnBySocket) DropRings();
+  if (at_end_ == AtEnd::kStop) return;
+  if (is_lost) return DropRings();
+  const bool is_unread = by_ring() && !detached_ && rings_->writer.IsUnread();
+  // The connection may have lost it; a controller that has it already takes no notice.
+  if (is_unread && Deadline::Clock::now() - told_to_read_ >= longest_gap) TellToRead();
 }
 
 void RingClientChannel::DropRings() {

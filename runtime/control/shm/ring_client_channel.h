@@ -41,7 +41,8 @@ class RingClientChannel final : public ClientChannel {
   bool detached() const { return detached_; }
   // For who may not sleep on the channel for long, where the end of the link is noticed: it is
   // noticed now. kGoOnBySocket: also that what was to come by socket has not for `longest_gap`, so
-  // that its connection has lost it, and all goes by socket from now on.
+  // that its connection has lost it, and all goes by socket from now on; or that the controller has
+  // read nothing of what was said by ring for so long: it is told again to read.
   void NoticeEnd(std::chrono::milliseconds longest_gap);
   // Not OK (kStop): what was in the ring is lost, and no message comes any more.
   const Status& failure() const { return failure_; }
@@ -75,6 +76,8 @@ class RingClientChannel final : public ClientChannel {
   };
 
   void Switch(uint64_t position);
+  // Tells the controller to read the ring.
+  void TellToRead();
   bool ReceiveByRing(Message* message);
   void WakeController();
   // The controller has let go of the memory: what it still says comes by socket.
@@ -89,6 +92,7 @@ class RingClientChannel final : public ClientChannel {
   bool detached_ = false;
   bool by_socket_is_due_ = false;  // the next message comes by socket
   Deadline::Clock::time_point due_since_;
+  Deadline::Clock::time_point told_to_read_;
   bool is_asleep_ = false;  // between BeginSleep() and EndSleep()
   unsigned looks_ = 0;
   uint64_t sent_ = 0;  // messages, since they are numbered

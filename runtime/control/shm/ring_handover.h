@@ -47,7 +47,8 @@ struct RingNote {
 };
 // From the controller: read the ring from this position on.
 inline constexpr uint64_t kSwitchMagic = 0x31'47'4e'49'52'53'4b'4cULL;  // "LKSRING1"
-// From a peer: the number of the message that follows; 0: the first one is yet to come.
+// From a peer: the number of the message that follows; 0: the first one is yet to come. The latter
+// may be said again, should it have been lost.
 inline constexpr uint64_t kNumberMagic = 0x32'47'4e'49'52'53'4b'4cULL;  // "LKSRING2"
 
 inline Frame NoteFrame(uint64_t magic, uint64_t value) {

@@ -144,6 +144,14 @@ void RingServerChannel::NoticeGaps() {
       Free(static_cast<int>(index));
       continue;
     }
+    if (slot != nullptr && slot->is_active && !slot->is_read && slot->reader.HasInput()) {
+      if (!slot->unread_since.has_value()) slots_[index]->unread_since = now;
+      if (now - *slot->unread_since < longest_gap_) continue;
+      Break(static_cast<int>(index),
+            Unavailable("it has said something by ring, and the note that says so has not come by ",
+                        "socket: its connection has lost it"));
+      continue;
+    }
     const bool waits = slot != nullptr && slot->held.has_value() && !slot->HasInput();
     if (!waits || now - slot->held_since < longest_gap_) continue;
     Break(static_cast<int>(index),
@@ -400,6 +408,8 @@ bool RingServerChannel::TakeBySocket(PeerName* from, Message* message) {
     slot.is_read = number == uint64_t{0} && message->size() == 1;
     if (slot.is_read || !number.has_value()) return !slot.is_read;
   }
+  // Said again: who said it did not know that it had come.
+  if (number == uint64_t{0} && message->size() == 1) return false;
   if (!number.has_value() && shared_ == nullptr) {
     // It has let go of its rings, and goes on by socket.
     Free(index);

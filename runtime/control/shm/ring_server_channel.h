@@ -36,7 +36,8 @@ class RingServerChannel final : public ServerChannel {
   // For at most `slots` peers at a time. kUnavailable: this host has no such memory; then `sockets`
   // are left as they were.
   // `longest_gap`: how long a message may stay away that a peer has sent by socket before one that
-  // has come by ring; then its connection has lost it, and the peer is broken.
+  // has come by ring, the note to read that included; then its connection has lost it, and the peer
+  // is broken.
   static StatusOr<std::unique_ptr<RingServerChannel>> Create(
       std::unique_ptr<ServerChannel>&& sockets, Peers peers, int slots,
       std::chrono::milliseconds longest_gap);
@@ -92,6 +93,8 @@ class RingServerChannel final : public ServerChannel {
     Waker waker;
     bool is_active = false;  // messages for it are written to the ring
     bool is_read = false;    // its messages are numbered, and may come by ring
+    // When that was not so, and something lay in its ring, for the first time.
+    std::optional<Deadline::Clock::time_point> unread_since;
     bool has_ended = false;  // its link is closed: what is left in its ring is read yet
     Deadline::Clock::time_point ended_at;
     uint64_t received = 0;  // number of its last message

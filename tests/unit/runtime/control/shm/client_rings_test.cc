@@ -31,7 +31,9 @@ class LossyChannel final : public ClientChannel {
   bool HasInput() override { return inner_->HasInput(); }
   int wait_fd() const override { return inner_->wait_fd(); }
   bool drained() const override { return inner_->drained(); }
-  Status Send(const Message& message) override { return inner_->Send(message); }
+  Status Send(const Message& message) override {
+    return std::exchange(loses_next_sent, false) ? OkStatus() : inner_->Send(message);
+  }
   bool Receive(Message* message) override {
     if (!inner_->Receive(message)) return false;
     if (!std::exchange(loses_next, false)) return true;
@@ -39,6 +41,7 @@ class LossyChannel final : public ClientChannel {
   }
 
   bool loses_next = false;
+  bool loses_next_sent = false;
 
  private:
   const std::unique_ptr<ClientChannel> inner_;
@@ -64,7 +67,9 @@ class ClientRingsTest : public testing::Test {
     LossyChannel* sockets;  // of it
     PeerName name;
   };
-  Client Connect() {
+  enum class Note { kArrives, kIsLost };
+  // kIsLost: what tells the controller to read the client's ring.
+  Client Connect(Note note = Note::kArrives) {
     auto sockets = ZmqConnect(context_, server_->endpoint());
     EXPECT_TRUE(sockets.ok()) << sockets.status();
     auto lossy = std::make_unique<LossyChannel>(std::move(*sockets));
@@ -74,6 +79,7 @@ class ClientRingsTest : public testing::Test {
                   borrowed, ""};
     EXPECT_TRUE(client.channel->Send(Text("hello")).ok());
     EXPECT_EQ(TakeFromClients(&client.name), "hello");
+    borrowed->loses_next_sent = note == Note::kIsLost;
     Attach(client);
     return client;
   }
@@ -235,6 +241,26 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
   EXPECT_FALSE(server_->IsByRing(client.name));
   Tell(client, "and I");
   EXPECT_EQ(Take(client), "and I");
+}
+
+TEST_F(ClientRingsTest, WhatTellsToReadTheRingIsSaidAgainUntilItIsRead) {
+  Client client = Connect(Note::kIsLost);
+  ASSERT_TRUE(client.channel->Send(Text("by ring")).ok());
+  client.channel->NoticeEnd(kLong);
+  PeerName from;
+  Message message;
+  Channel* const channels[] = {server_.get()};
+  EXPECT_FALSE(waiter_.Wait(channels, {}, Deadline::After(std::chrono::milliseconds(20))));
+  EXPECT_FALSE(server_->Receive(&from, &message));
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));  // one of them was slow, it seemed
+  EXPECT_EQ(TakeFromClients(&from), "by ring");
+  ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
+  ASSERT_TRUE(client.channel->Send(Text("behind it")).ok());
+  EXPECT_EQ(TakeFromClients(&from), std::string(kLargeBytes, 'x'));
+  EXPECT_EQ(TakeFromClients(&from), "behind it");
+  EXPECT_TRUE(server_->TakeBroken().empty());
+  EXPECT_TRUE(server_->IsByRing(client.name));
 }
 
 // The controller was frozen when it was to say from where on the ring is read.

@@ -55,7 +55,9 @@ class HostileWorkerTest : public RingChannelsTest {
     Join();
   }
 
-  void Join() {
+  enum class Note { kIsSent, kIsNot };
+  // kIsNot: what tells the controller to read its ring.
+  void Join(Note note = Note::kIsSent) {
     auto sockets = ZmqConnect(context_, server_->endpoint());
     ASSERT_TRUE(sockets.ok()) << sockets.status();
     raw_ = std::move(*sockets);
@@ -77,7 +79,9 @@ class HostileWorkerTest : public RingChannelsTest {
     pages_.emplace(std::move(*pages));
     ASSERT_TRUE(link_->Send(kRingMapped).ok());
     while (!server_->IsByRing(name_)) (void)server_->HasInput();
-    ASSERT_TRUE(raw_->Send({NoteFrame(kNumberMagic, 0)}).ok());
+    if (note == Note::kIsSent) {
+      ASSERT_TRUE(raw_->Send({NoteFrame(kNumberMagic, 0)}).ok());
+    }
   }
   AnswerMemory memory() { return AnswerMemory(pages_->data(), kWorkerRings.answers); }
 
@@ -139,6 +143,18 @@ TEST_F(HostileWorkerTest, AMessageThatDoesNotComeBySocketBreaksItInTime) {
   AnswerWriter writer(memory(), taken);
   // The one before was lost with its connection.
   ASSERT_TRUE(writer.Write(2, Text("x")));
+  const auto begin = Deadline::Clock::now();
+  ExpectBroken(StatusCode::kUnavailable);
+  EXPECT_GE(Deadline::Clock::now() - begin, kLongestGap);
+}
+
+TEST_F(HostileWorkerTest, ARingThatItDoesNotTellToReadBreaksItInTime) {
+  server_->GiveUp(name_);
+  link_.reset();
+  Join(Note::kIsNot);
+  const std::atomic<uint64_t> taken{0};
+  AnswerWriter writer(memory(), taken);
+  ASSERT_TRUE(writer.Write(1, Text("x")));
   const auto begin = Deadline::Clock::now();
   ExpectBroken(StatusCode::kUnavailable);
   EXPECT_GE(Deadline::Clock::now() - begin, kLongestGap);

@@ -114,7 +114,7 @@ TEST_P(BrokenClientTest, ClientThatDoesNotWaitForCreditIsCutOff) {
   const control::Frame body = control::OneCommand([](wire::Command::Builder command) {
     command.initRelease().initRegisters(kLimit / 8 - 100);
   });
-  for (uint64_t i = 0; i < 1000; ++i)
+  for (uint64_t i = 0; i < 2 * most_under_way / kLimit; ++i)
     client.SendBatch(client.session(), body, 1 + kStuckCommands + i);
   const lockstep::Status status = client.NextVerdict();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;

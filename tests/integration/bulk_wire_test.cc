@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/sanitizers.h"
 #include "runtime/client/bulk_transfer.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/storage.h"
@@ -20,7 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kSize = (size_t{256} << 20) + 77;
+// Much enough that three cuts come in the middle of it: sanitized programs take several times as
+// long.
+constexpr size_t kSize = (size_t{kSanitized ? 64 : 256} << 20) + 77;
 
 class BulkWireTest : public ::testing::Test {
  protected:

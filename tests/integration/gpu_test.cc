@@ -198,7 +198,7 @@ TEST_P(GpuPlansTest, AFunctionThatDoesNotSaySoIsNotCaptured) {
 // NCCL has no integers of 16 bits: each collective has wider copies, which a graph keeps for
 // itself, and for which rank 1 has no memory.
 TEST_P(GpuPlansTest, ACaptureThatFailsOnOneRankIsDroppedByAll) {
-  constexpr int64_t kElements = 1 << 20;
+  constexpr int64_t kElements = 1 << 18;
   const plan::Layout layout = Unwrap(plan::Layout::Make({kElements}, DType::kInt16, partial_.mesh(),
                                                         {plan::Placement::Replicate()}));
   plan::ProgramBuilder program;
@@ -206,7 +206,7 @@ TEST_P(GpuPlansTest, ACaptureThatFailsOnOneRankIsDroppedByAll) {
   for (int i = 0; i < 4; ++i) value = program.AllReduce(value, "x", Reduction::kMax);
   program.Output("y", value);
   const DRef x = Call("lockstep.full", Shape{kElements}, 3.0, DType::kInt16, "cuda");
-  const DRef filler = Unwrap(session_->Empty({40 << 20}, DType::kUInt8, 1));
+  const DRef filler = Unwrap(session_->Empty({58 << 20}, DType::kUInt8, 1));
   BoundPlan plan =
       Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", x}}, .functions = {}}));
   const int before = Launches();

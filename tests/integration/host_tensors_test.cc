@@ -26,7 +26,7 @@ enum class Memory { kShared, kApart };
 class HostTensorsTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Memory>> {
  protected:
   static constexpr int64_t kCount = 300'000;  // beyond what travels in messages and flat slots
-  static constexpr size_t kArenaBytes = size_t{64} << 20;
+  static constexpr size_t kArenaBytes = size_t{16} << 20;
 
   void SetUp() override {
     const auto [kind, memory] = GetParam();
@@ -203,7 +203,7 @@ TEST_P(HostTensorsTest, WhatOtherNamesHaveIsNotGivenAway) {
 
 // More than the arena holds, were any of it kept.
 TEST_P(HostTensorsTest, WhatIsTakenOfARegisterThatStaysIsFreed) {
-  constexpr int64_t kLarge = int64_t{12} << 20;
+  constexpr int64_t kLarge = int64_t{3} << 20;
   const DRef kept = Unwrap(session_->Empty({1}, DType::kUInt8, 0));
   for (int step = 0; step < 8; ++step) {
     const HostTensor next{DType::kUInt8, {kLarge}, std::string(size_t{kLarge}, 'x')};
@@ -217,7 +217,7 @@ TEST_P(HostTensorsTest, WhatIsTakenOfARegisterThatStaysIsFreed) {
 TEST_P(HostTensorsTest, WhatIsDroppedIsFreed) {
   for (int i = 0; i < 8; ++i) {
     const SharedTensor dropped =
-        Unwrap(session_->MakeHostTensor({int64_t{24} << 20}, DType::kUInt8));
+        Unwrap(session_->MakeHostTensor({int64_t{6} << 20}, DType::kUInt8));
     const DRef handed_over = Unwrap(session_->MoveToWorker0(Numbers(1)));
   }
 }

@@ -70,7 +70,7 @@ TEST(LinkTest, AListenerThatSaysWhoItIsAndWhereToGoIsQuoted) {
 // Each of them is answered; the next one was taken in inside of that, and so on, until there was no
 // stack left.
 TEST(LinkTest, MessagesThatAreAnsweredAreTakenInOneAfterAnother) {
-  constexpr int kMessages = 200'000;
+  constexpr int kMessages = 50'000;
   auto made = std::make_unique<FakeChannel>();
   FakeChannel& channel = *made;
   Add(channel, [](auto message) { message.initSessionOpened().setLeaseMillis(60'000); });

@@ -151,8 +151,7 @@ void TreeNode::TakeInOrder(const Message& message) {
       if (children_ != nullptr && is_offered) children_->Start(position_);
       return TryToJoin();
     case TreeWord::kPacket:
-      // From the controller itself there are no gaps, and what it says twice was said before.
-      if (note.world == world_ && note.value == position_ + 1) Take(message);
+      if (note.world == world_ && note.value > position_) TakeFromController(message, note.value);
       return;
     case TreeWord::kParent:
       if (is_offered) JoinParent(message);
@@ -192,6 +191,16 @@ void TreeNode::TakeInOrder(const Message& message) {
     default:
       return;  // nothing that a controller says
   }
+}
+
+void TreeNode::TakeFromController(const Message& packet, uint64_t number) {
+  // It leaves nothing out, so its connection has lost what is missing. That is for the worker to
+  // see, whose batches are numbered; those below see it, too, and get it from the controller.
+  if (number > position_ + 1) {
+    position_ = number - 1;
+    if (children_ != nullptr && world_ == offer_.world) children_->Start(position_);
+  }
+  Take(packet);
 }
 
 void TreeNode::NoteTaken(uint64_t number) {

@@ -82,6 +82,8 @@ class TreeNode {
   // Not while the tree's last packet is waited for, unless it is `due` before that.
   void TakeInOrder(const Message& message);
   bool IsDueBeforeTheEnd(const TreeNote& note) const;
+  // A packet that is new here.
+  void TakeFromController(const Message& packet, uint64_t number);
   void TakeFromParent(const Message& message);
   // The next packet: it is checked unless it comes from the controller itself.
   void Take(const Message& packet);

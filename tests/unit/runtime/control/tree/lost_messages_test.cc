@@ -1,10 +1,13 @@
 // Connections that break, and come back, lose what was under way by them: what workers have said
-// arrives all the same, once and in order, and nobody is given up for it.
+// arrives all the same, once and in order, and nobody is given up for it. Of what they are told,
+// nobody misses anything without a sign.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/runtime/control/tree/tree_network.h"
@@ -15,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class LostAnswersTest : public testing::Test {
+class LostMessagesTest : public testing::Test {
  protected:
   void SetUp() override { network_.Join(); }
   // The connection loses the next bundle that has answers.
@@ -37,7 +40,7 @@ class LostAnswersTest : public testing::Test {
   TreeNetwork network_{14, 2};
 };
 
-TEST_F(LostAnswersTest, WhatALinkOfTheTreeHasLostIsSaidAgain) {
+TEST_F(LostMessagesTest, WhatALinkOfTheTreeHasLostIsSaidAgain) {
   LoseOneOf(network_.LinkOf(0, 2));
   Say(6, "a");
   EXPECT_THAT(network_.AnswersOf(6), IsEmpty());
@@ -51,7 +54,7 @@ TEST_F(LostAnswersTest, WhatALinkOfTheTreeHasLostIsSaidAgain) {
   ExpectNobodyIsGivenUp();
 }
 
-TEST_F(LostAnswersTest, TheFirstThatALinkHasLostIsNoticed) {
+TEST_F(LostMessagesTest, TheFirstThatALinkHasLostIsNoticed) {
   LoseOneOf(network_.LinkOf(2, 6));
   Say(6, "a");
   Say(6, "b");
@@ -59,7 +62,7 @@ TEST_F(LostAnswersTest, TheFirstThatALinkHasLostIsNoticed) {
   ExpectNobodyIsGivenUp();
 }
 
-TEST_F(LostAnswersTest, TheLastThatALinkHasLostIsSaidAgainWhenItIsKnownToHaveEnded) {
+TEST_F(LostMessagesTest, TheLastThatALinkHasLostIsSaidAgainWhenItIsKnownToHaveEnded) {
   LoseOneOf(network_.LinkOf(0, 2));
   Say(6, "a");
   EXPECT_THAT(network_.AnswersOf(6), IsEmpty());
@@ -70,7 +73,7 @@ TEST_F(LostAnswersTest, TheLastThatALinkHasLostIsSaidAgainWhenItIsKnownToHaveEnd
   ExpectNobodyIsGivenUp();
 }
 
-TEST_F(LostAnswersTest, WhatAConnectionWithTheControllerHasLostIsSaidAgain) {
+TEST_F(LostMessagesTest, WhatAConnectionWithTheControllerHasLostIsSaidAgain) {
   LoseOneOf(network_.DirectLinkOf(0));
   Say(6, "a");
   EXPECT_THAT(network_.AnswersOf(6), IsEmpty());
@@ -81,7 +84,7 @@ TEST_F(LostAnswersTest, WhatAConnectionWithTheControllerHasLostIsSaidAgain) {
   ExpectNobodyIsGivenUp();
 }
 
-TEST_F(LostAnswersTest, WhoeverHasLostSomethingDirectlyDoesNotAttachBeforeItIsSaidAgain) {
+TEST_F(LostMessagesTest, WhoeverHasLostSomethingDirectlyDoesNotAttachBeforeItIsSaidAgain) {
   network_.Welcome();
   network_.Settle();
   network_.Begin();
@@ -93,6 +96,30 @@ TEST_F(LostAnswersTest, WhoeverHasLostSomethingDirectlyDoesNotAttachBeforeItIsSa
   network_.Settle();
   Say(2, "c");
   EXPECT_THAT(network_.AnswersOf(2), ElementsAre("a", "b", "c"));
+  ExpectNobodyIsGivenUp();
+}
+
+// The worker itself is lost then, by the numbers of its batches. Those below it miss nothing.
+TEST_F(LostMessagesTest, ACommandThatAConnectionWithTheControllerHasLostIsMissedWithTheNext) {
+  network_.DirectLinkOf(0).spoil_down = [is_lost = false](const Message& message,
+                                                          std::deque<Message>& down) mutable {
+    const auto note = ReadTreeNote(message);
+    const bool is_packet = note.has_value() && note->word == TreeWord::kPacket;
+    if (is_packet && !std::exchange(is_lost, true)) return;
+    down.push_back(message);
+  };
+  for (const std::string text : {"one", "two", "three"}) {
+    network_.Broadcast(text);
+    network_.Settle();
+  }
+  const auto last_of = [this](size_t worker, size_t count) {
+    const std::vector<std::string>& heard = network_.at(worker).heard;
+    return std::vector<std::string>(heard.end() - static_cast<long>(count), heard.end());
+  };
+  EXPECT_THAT(last_of(0, 3), ElementsAre("first", "two", "three"));
+  for (const size_t below : {2u, 3u, 6u}) {
+    EXPECT_THAT(last_of(below, 4), ElementsAre("first", "one", "two", "three"));
+  }
   ExpectNobodyIsGivenUp();
 }
 

@@ -169,7 +169,7 @@ control::TreeConnections Worker::ConnectionsInTree() {
 }
 
 void Worker::TakePlace() {
-  if (membership_.tree.world != 0) controller_->Begin(membership_.tree);
+  controller_->Begin(membership_.tree);
 }
 
 void Worker::TakeRing() {

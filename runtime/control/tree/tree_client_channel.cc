@@ -17,6 +17,7 @@ TreeClientChannel::~TreeClientChannel() {
 }
 
 void TreeClientChannel::Begin(const TreeOffer& offer) {
+  if (offer.world == 0 && !has_tree()) return;
   {
     std::lock_guard lock(mutex_);
     offer_ = offer;

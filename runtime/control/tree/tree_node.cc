@@ -45,13 +45,14 @@ void TreeNode::Begin(const TreeOffer& offer) {
   // All of the world before has come. If that had no packets, nothing has ended it, and its parent
   // is still there.
   DropParent();
+  children_.reset();
+  ++changes_;
+  if (offer.world == 0) return;
   offer_ = offer;
   upstream_.Identify(offer.worker, offer.answers);
   key_ = NewKeyPair();
   std::string endpoint;
   std::string key;
-  children_.reset();
-  ++changes_;
   if (offer.has_children) {
     auto children = ChildLinks::Open(offer.world, connections_.listen);
     if (children.ok()) {

@@ -49,7 +49,7 @@ class TreeNode {
   using Deliver = std::function<void(Message)>;
   TreeNode(ClientChannel& direct, TreeConnections connections, Deliver deliver);
 
-  // The worker was welcomed into a world that has this tree.
+  // The worker was welcomed into a world that has this tree; none, if its `world` is 0.
   void Begin(const TreeOffer& offer);
   // To the controller; leaves with the next Go().
   void Send(const Message& message) { upstream_.Add(message); }

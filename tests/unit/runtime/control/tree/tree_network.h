@@ -267,7 +267,7 @@ class TreeNetwork {
     for (const auto& welcome : std::exchange(welcomed_, {})) {
       const TreeOffer& offer = offers_by_welcome_[welcome];
       for (const auto& worker : workers_) {
-        if (worker->peer != welcome.first || worker->node == nullptr || offer.world == 0) continue;
+        if (worker->peer != welcome.first || worker->node == nullptr) continue;
         worker->node->Begin(offer);
       }
     }

@@ -61,6 +61,26 @@ TEST(TreeTest, FewWorkersHaveNoTree) {
   }
 }
 
+TEST(TreeTest, AWorldWithoutATreeClosesWhatTheOneBeforeHadOpened) {
+  TreeNetwork network(6, 2);
+  network.Join();
+  ASSERT_TRUE(network.at(0).relay->is_open);
+  ASSERT_TRUE(network.LinkOf(0, 2).is_open);
+  for (const size_t lost : {3u, 4u, 5u}) network.Lose(lost);
+  network.Lose(1);
+  network.Welcome();
+  network.Settle();
+  network.Begin();
+  network.Say(2, "here");
+  network.Settle();
+  EXPECT_FALSE(network.at(0).relay->is_open);
+  EXPECT_FALSE(network.LinkOf(0, 2).is_open);
+  network.Broadcast("call");
+  network.Settle();
+  EXPECT_EQ(network.at(2).heard.back(), "call");
+  EXPECT_THAT(network.AnswersOf(2), ElementsAre("here"));
+}
+
 TEST(TreeTest, AnswersComeUpInOrder) {
   TreeNetwork network(14, 2);
   network.Join();

@@ -99,7 +99,7 @@ class ClientChannel : public Channel {
   virtual Status trouble() const { return OkStatus(); }
   // The connection has ended at some time, whether or not there is another by now: messages may
   // have been lost with it. HasInput() is true once when that happens.
-  virtual bool was_interrupted() const { return false; }
+  virtual bool was_interrupted() { return false; }
 };
 
 // A peer of a ServerChannel: opaque bytes, unique among those connected.

@@ -108,7 +108,7 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   using Peers = control::RingServerChannel::Peers;
   LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const client_rings,
                             AddRings(options.command_rings, Peers::kClients, kMostClientsByRing,
-                                     options.session_lease / 4, clients));
+                                     options.session_lease, clients));
   control::TreeServerChannel* const worker_tree = AddTree(options, workers);
   LOCKSTEP_ASSIGN_OR_RETURN(control::RingServerChannel* const worker_rings,
                             AddRings(options.command_rings, Peers::kWorkers, options.workers,

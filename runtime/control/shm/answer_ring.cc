@@ -4,7 +4,7 @@ namespace lockstep::control {
 
 bool AnswerWriter::Write(uint64_t number, const Message& message) {
   const uint64_t words = RecordWords(message);
-  const uint64_t used = head_ - taken_.load(std::memory_order_acquire);
+  const uint64_t used = head_ - taken();
   if (used > ring_.capacity() || words > ring_.capacity() - used) return false;
   WriteRecord(ring_, head_, RecordKind::kMessage, number, message);
   head_ += words;

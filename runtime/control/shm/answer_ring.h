@@ -23,8 +23,9 @@ class AnswerWriter {
 
   // Publishes `message` under its number. False: there is no room for it now, or ever.
   bool Write(uint64_t number, const Message& message);
-  // Something was published, and the reader has not read anything yet.
-  bool IsUnread() const { return head_ > 0 && taken_.load(std::memory_order_acquire) == 0; }
+  // Up to where all was published, and where the reader has read.
+  uint64_t head() const { return head_; }
+  uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
 
  private:
   const AnswerMemory memory_;

@@ -109,6 +109,8 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
 
 void RingClientChannel::Switch(uint64_t position) {
   rings_->reader.emplace(rings_->broadcast, rings_->slot, position, rings_->answers.header().read);
+  read_at_ = Deadline::Clock::now();
+  read_to_ = 0;
   TellToRead();
 }
 
@@ -134,13 +136,27 @@ void RingClientChannel::Detach() {
 void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
   if (rings_ == nullptr) return;
   if (!detached_ && !rings_->link.TakeWakes()) Detach();
-  const bool is_due = rings_ != nullptr && (by_socket_is_due_ || !by_ring());
-  const bool is_lost = is_due && Deadline::Clock::now() - due_since_ >= longest_gap;
-  if (at_end_ == AtEnd::kStop) return;
-  if (is_lost) return DropRings();
-  const bool is_unread = by_ring() && !detached_ && rings_->writer.IsUnread();
-  // The connection may have lost it; a controller that has it already takes no notice.
-  if (is_unread && Deadline::Clock::now() - told_to_read_ >= longest_gap) TellToRead();
+  if (rings_ == nullptr || at_end_ == AtEnd::kStop) return;
+  const auto now = Deadline::Clock::now();
+  const bool is_due = by_socket_is_due_ || !by_ring();
+  const bool is_unread = by_ring() && !detached_ && IsUnreadFor(longest_gap, now);
+  const bool is_missed = (is_due && now - due_since_ >= longest_gap) || is_unread;
+  if (!is_missed) return;
+  if (is_unread && rings_->writer.taken() == 0) {
+    // A controller that was told already takes no notice.
+    if (now - told_to_read_ >= longest_gap) TellToRead();
+  } else if (sockets_->was_interrupted()) {
+    DropRings();
+  }
+}
+
+bool RingClientChannel::IsUnreadFor(std::chrono::milliseconds gap,
+                                    Deadline::Clock::time_point now) {
+  const uint64_t taken = rings_->writer.taken();
+  const bool is_all_read = taken == rings_->writer.head();
+  if (is_all_read || taken != read_to_) read_at_ = now;
+  read_to_ = taken;
+  return !is_all_read && now - read_at_ >= gap;
 }
 
 void RingClientChannel::DropRings() {

@@ -40,9 +40,10 @@ class RingClientChannel final : public ClientChannel {
   // lost.
   bool detached() const { return detached_; }
   // For who may not sleep on the channel for long, where the end of the link is noticed: it is
-  // noticed now. kGoOnBySocket: also that what was to come by socket has not for `longest_gap`, so
-  // that its connection has lost it, and all goes by socket from now on; or that the controller has
-  // read nothing of what was said by ring for so long: it is told again to read.
+  // noticed now. kGoOnBySocket: also what a connection that was interrupted has lost, once for
+  // `longest_gap` what is due by socket has not come, or the controller, which waits for such a
+  // message itself, has read nothing of the ring; then all goes by socket from now on. A connection
+  // that only stands still loses nothing. A controller that has never read is told again to.
   void NoticeEnd(std::chrono::milliseconds longest_gap);
   // Not OK (kStop): what was in the ring is lost, and no message comes any more.
   const Status& failure() const { return failure_; }
@@ -78,6 +79,8 @@ class RingClientChannel final : public ClientChannel {
   void Switch(uint64_t position);
   // Tells the controller to read the ring.
   void TellToRead();
+  // It has read nothing for so long, though there was something.
+  bool IsUnreadFor(std::chrono::milliseconds gap, Deadline::Clock::time_point now);
   bool ReceiveByRing(Message* message);
   void WakeController();
   // The controller has let go of the memory: what it still says comes by socket.
@@ -93,6 +96,9 @@ class RingClientChannel final : public ClientChannel {
   bool by_socket_is_due_ = false;  // the next message comes by socket
   Deadline::Clock::time_point due_since_;
   Deadline::Clock::time_point told_to_read_;
+  // When IsUnreadFor() saw it read last, and up to where it had.
+  Deadline::Clock::time_point read_at_;
+  uint64_t read_to_ = 0;
   bool is_asleep_ = false;  // between BeginSleep() and EndSleep()
   unsigned looks_ = 0;
   uint64_t sent_ = 0;  // messages, since they are numbered

@@ -29,7 +29,10 @@ class TcpDealer final : public DealerChannel {
   Status Send(const Message& message) override;
   bool Receive(Message* message) override;
   Status trouble() const override { return trouble_; }
-  bool was_interrupted() const override { return was_interrupted_; }
+  bool was_interrupted() override {
+    Look();
+    return was_interrupted_;
+  }
 
  private:
   TcpDealer(Socket socket, std::shared_ptr<ZmqContext> context, std::string endpoint,

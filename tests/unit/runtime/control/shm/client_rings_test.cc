@@ -40,8 +40,11 @@ class LossyChannel final : public ClientChannel {
     return inner_->Receive(message);
   }
 
+  bool was_interrupted() override { return is_interrupted; }
+
   bool loses_next = false;
   bool loses_next_sent = false;
+  bool is_interrupted = false;
 
  private:
   const std::unique_ptr<ClientChannel> inner_;
@@ -231,6 +234,9 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
     ASSERT_FALSE(deadline.Expired());
     ASSERT_FALSE(client.channel->Receive(&message));
   }
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  EXPECT_TRUE(client.channel->by_ring()) << "as far as it knows, it is only late";
+  client.sockets->is_interrupted = true;
   client.channel->NoticeEnd(kLong);
   EXPECT_FALSE(client.channel->Receive(&message));
   client.channel->NoticeEnd(std::chrono::milliseconds(0));
@@ -263,11 +269,37 @@ TEST_F(ClientRingsTest, WhatTellsToReadTheRingIsSaidAgainUntilItIsRead) {
   EXPECT_TRUE(server_->IsByRing(client.name));
 }
 
-// The controller was frozen when it was to say from where on the ring is read.
+// The controller waits for it, and reads nothing of the ring meanwhile.
+TEST_F(ClientRingsTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) {
+  Client client = Connect();
+  ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+  PeerName from;
+  ASSERT_EQ(TakeFromClients(&from), "first");
+  client.sockets->loses_next_sent = true;
+  ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
+  ASSERT_TRUE(client.channel->Send(Text("taken, and held")).ok());
+  ASSERT_TRUE(client.channel->Send(Text("behind it")).ok());
+  Message message;
+  (void)server_->HasInput();
+  ASSERT_FALSE(server_->Receive(&from, &message));
+  for (int i = 0; i < 2; ++i) client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  EXPECT_TRUE(client.channel->by_ring()) << "as far as it knows, it is only late";
+  client.sockets->is_interrupted = true;
+  client.channel->NoticeEnd(kLong);
+  EXPECT_TRUE(client.channel->by_ring());
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  ASSERT_TRUE(client.channel->Send(Text("I go on")).ok());
+  EXPECT_EQ(TakeFromClients(&from), "I go on");
+  EXPECT_FALSE(server_->IsByRing(client.name));
+}
+
+// The connection broke when the controller was to say from where on the ring is read.
 TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   auto sockets = ZmqConnect(context_, server_->endpoint());
   ASSERT_TRUE(sockets.ok()) << sockets.status();
-  RingClientChannel late(std::move(*sockets), RingClientChannel::AtEnd::kGoOnBySocket);
+  auto interrupted = std::make_unique<LossyChannel>(std::move(*sockets));
+  interrupted->is_interrupted = true;
+  RingClientChannel late(std::move(interrupted), RingClientChannel::AtEnd::kGoOnBySocket);
   ASSERT_TRUE(late.Send(Text("hello")).ok());
   PeerName from;
   ASSERT_EQ(TakeFromClients(&from), "hello");

@@ -117,7 +117,7 @@ class FakeClientChannel final : public ClientChannel {
     link_->down.pop_front();
     return true;
   }
-  bool was_interrupted() const override { return link_->was_interrupted; }
+  bool was_interrupted() override { return link_->was_interrupted; }
 
  private:
   const std::shared_ptr<FakeListener> listener_;

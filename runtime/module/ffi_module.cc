@@ -28,6 +28,10 @@ Status FfiFunction::Call(const CallContext& context, absl::Span<const registers:
     arguments.BringBack();
     LOCKSTEP_RETURN_IF_ERROR(status);
   }
+  if (returned.get().type_index == kTVMFFINone) {  // as of most: they write to their arguments
+    *result = registers::None();
+    return OkStatus();
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(*result, FromFfi(returned.get(), arguments));
   return OkStatus();
 }

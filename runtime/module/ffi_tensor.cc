@@ -143,14 +143,7 @@ FfiEnvironment::~FfiEnvironment() {
 
 using tensor::Tensor;
 
-bool IsAlignedForModules(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data()) % tensor::Allocator::kAlignment == 0 ||
-         tensor.device().type != DeviceType::kCpu || tensor.NumElements() == 0;
-}
-
-StatusOr<DLTensor*> LentTensors::Lend(const Tensor& tensor, tensor::Allocator& allocator) {
-  if (IsAlignedForModules(tensor)) [[likely]]
-    return tensor.dl();
+StatusOr<DLTensor*> LentCopies::LendCopy(const Tensor& tensor, tensor::Allocator& allocator) {
   for (const Copy& known : copies_) {
     const Tensor& original = known.original;
     if (original.data() == tensor.data() && original.dtype() == tensor.dtype() &&
@@ -165,7 +158,7 @@ StatusOr<DLTensor*> LentTensors::Lend(const Tensor& tensor, tensor::Allocator& a
   return copies_.emplace_front(Copy{tensor, std::move(copy), std::move(before)}).copy.dl();
 }
 
-void LentTensors::BringBack() const {
+void LentCopies::BringBack() const {
   constexpr size_t kStep = 256;
   for (const Copy& lent : copies_) {
     auto* original = lent.original.data_as<std::byte>();
@@ -182,7 +175,7 @@ void LentTensors::BringBack() const {
   }
 }
 
-const Tensor* LentTensors::OriginalOf(const void* dl) const {
+const Tensor* LentCopies::OriginalOf(const void* dl) const {
   for (const Copy& lent : copies_) {
     if (lent.copy.dl() == dl) return &lent.original;
   }

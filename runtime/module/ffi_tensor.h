@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <forward_list>
 #include <memory>
 
@@ -51,18 +52,21 @@ class FfiEnvironment {
 // at a multiple of Allocator::kAlignment, and crash, or worse, where one does not: a view of some
 // rows of another tensor. (DLPack could say so by its byte_offset, but most kernels overlook it.)
 // Nothing is known of memory that the worker cannot read, nor wanted of none.
-bool IsAlignedForModules(const tensor::Tensor& tensor);
+inline bool IsAlignedForModules(const tensor::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data()) % tensor::Allocator::kAlignment == 0 ||
+         tensor.device().type != DeviceType::kCpu || tensor.NumElements() == 0;
+}
 
-// The tensors lent to one call. A misaligned one is lent as an aligned copy; what the function
-// changes in the copy is brought back afterwards, byte by byte, so that it does to a view what it
-// does to any tensor, even if it has the whole tensor, too, or another view of it. Only a function
-// that changes a byte by one of two arguments and then reads it by the other sees the difference.
+// The copies that are lent to one call instead of misaligned tensors. What the function changes in
+// one is brought back afterwards, byte by byte, so that it does to a view what it does to any
+// tensor, even if it has the whole tensor, too, or another view of it. Only a function that changes
+// a byte by one of two arguments and then reads it by the other sees the difference.
 //
 // Threads: one. Ownership: copies live as long as this does.
-class LentTensors {
+class LentCopies {
  public:
-  // What to lend for `tensor`, which outlives the call. Errors of `allocator`.
-  StatusOr<DLTensor*> Lend(const tensor::Tensor& tensor, tensor::Allocator& allocator);
+  // A copy of `tensor`, which is misaligned and outlives the call. Errors of `allocator`.
+  StatusOr<DLTensor*> LendCopy(const tensor::Tensor& tensor, tensor::Allocator& allocator);
 
   // Brings back what the function changed, should it have failed, too.
   void BringBack() const;

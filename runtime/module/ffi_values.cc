@@ -20,91 +20,89 @@ using registers::Value;
 Status FfiArguments::Convert(absl::Span<const Value> args, tensor::Allocator* allocator) {
   args_ = args;
   allocator_ = allocator;
-  anys_.reserve(args.size());
+  anys_.resize(args.size());
   for (size_t i = 0; i < args.size(); ++i) {
-    StatusOr<TVMFFIAny> any = ConvertOne(args[i], Tensors::kLend);
-    if (!any.ok()) return Annotate(any.status(), "argument " + std::to_string(i + 1));
-    anys_.push_back(*any);
+    const Status converted = ConvertOne(args[i], Tensors::kLend, &anys_[i]);
+    if (!converted.ok()) return Annotate(converted, "argument " + std::to_string(i + 1));
   }
   return OkStatus();
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertOne(const Value& value, Tensors tensors) {
+Status FfiArguments::ConvertOne(const Value& value, Tensors tensors, TVMFFIAny* any) {
   return std::visit(
-      [&]<typename T>(const T& held) -> StatusOr<TVMFFIAny> {
+      [&]<typename T>(const T& held) {
         if constexpr (std::is_same_v<T, None>) {
-          return MakeFfiAny(kTVMFFINone);
+          any->type_index = kTVMFFINone;
         } else if constexpr (std::is_same_v<T, bool>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIBool);
-          any.v_int64 = held ? 1 : 0;
-          return any;
+          any->type_index = kTVMFFIBool;
+          any->v_int64 = held ? 1 : 0;
         } else if constexpr (std::is_same_v<T, int64_t>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIInt);
-          any.v_int64 = held;
-          return any;
+          any->type_index = kTVMFFIInt;
+          any->v_int64 = held;
         } else if constexpr (std::is_same_v<T, double>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIFloat);
-          any.v_float64 = held;
-          return any;
+          any->type_index = kTVMFFIFloat;
+          any->v_float64 = held;
         } else if constexpr (std::is_same_v<T, std::string>) {
-          return ConvertText(held);
+          return ConvertText(held, any);
         } else if constexpr (std::is_same_v<T, Bytes>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIByteArrayPtr);
-          any.v_ptr =
+          any->type_index = kTVMFFIByteArrayPtr;
+          any->v_ptr =
               &byte_arrays_.emplace_front(TVMFFIByteArray{held.data.data(), held.data.size()});
-          return any;
         } else if constexpr (std::is_same_v<T, DType>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIDataType);
-          any.v_dtype = tensor::ToDLPack(held);
-          return any;
+          any->type_index = kTVMFFIDataType;
+          any->v_dtype = tensor::ToDLPack(held);
         } else if constexpr (std::is_same_v<T, Device>) {
-          TVMFFIAny any = MakeFfiAny(kTVMFFIDevice);
-          any.v_device = {static_cast<DLDeviceType>(held.type), held.index};
-          return any;
+          any->type_index = kTVMFFIDevice;
+          any->v_device = {static_cast<DLDeviceType>(held.type), held.index};
         } else if constexpr (std::is_same_v<T, Shape>) {
-          return ConvertShape(held);
+          return ConvertShape(held, any);
         } else if constexpr (std::is_same_v<T, tensor::Tensor>) {
-          return ConvertTensor(held, tensors);
+          return ConvertTensor(held, tensors, any);
         } else if constexpr (std::is_same_v<T, std::shared_ptr<Object>>) {
-          return ConvertObject(held);
+          return ConvertObject(held, any);
         } else if constexpr (std::is_same_v<T, std::shared_ptr<const List>>) {
-          return ConvertList(*held);
+          return ConvertList(*held, any);
         } else {
           static_assert(std::is_same_v<T, std::shared_ptr<const Map>>);
-          return ConvertMap(*held);
+          return ConvertMap(*held, any);
         }
+        return OkStatus();
       },
       value.variant);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertText(const std::string& text) {
+Status FfiArguments::ConvertText(const std::string& text, TVMFFIAny* any) {
   if (text.find('\0') == std::string::npos) {
-    TVMFFIAny any = MakeFfiAny(kTVMFFIRawStr);
-    any.v_c_str = text.c_str();
-    return any;
+    any->type_index = kTVMFFIRawStr;
+    any->v_c_str = text.c_str();
+    return OkStatus();
   }
   const TVMFFIByteArray bytes{text.data(), text.size()};
   FfiAny owned;
   LOCKSTEP_RETURN_IF_ERROR(CheckFfi(TVMFFIStringFromByteArray(&bytes, owned.out())));
-  return Keep(std::move(owned));
+  return Keep(std::move(owned), any);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertShape(const Shape& shape) {
+Status FfiArguments::ConvertShape(const Shape& shape, TVMFFIAny* any) {
   absl::InlinedVector<TVMFFIAny, 8> dims;
   for (const int64_t dim : shape.dims()) {
     dims.push_back(MakeFfiAny(kTVMFFIInt));
     dims.back().v_int64 = dim;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiAny made, CallFfiGlobal("ffi.Shape", dims));
-  return Keep(std::move(made));
+  return Keep(std::move(made), any);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertTensor(const tensor::Tensor& tensor, Tensors tensors) {
+Status FfiArguments::ConvertTensor(const tensor::Tensor& tensor, Tensors tensors, TVMFFIAny* any) {
   if (tensor.IsNull()) return InvalidArgument("a null tensor cannot be passed to a function");
   if (tensors == Tensors::kLend) {
-    TVMFFIAny any = MakeFfiAny(kTVMFFIDLTensorPtr);
-    LOCKSTEP_ASSIGN_OR_RETURN(any.v_ptr, lent_.Lend(tensor, *allocator_));
-    return any;
+    any->type_index = kTVMFFIDLTensorPtr;
+    if (IsAlignedForModules(tensor)) [[likely]] {
+      any->v_ptr = tensor.dl();
+      return OkStatus();
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(any->v_ptr, lent_.LendCopy(tensor, *allocator_));
+    return OkStatus();
   }
   // It may be kept and changed later, so a copy would not do.
   if (!IsAlignedForModules(tensor)) {
@@ -114,15 +112,15 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertTensor(const tensor::Tensor& tensor, Te
         "lockstep.copy of it, or the tensor by itself");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiRef shared, ToFfiTensor(tensor));
-  return Keep(std::move(shared));
+  return Keep(std::move(shared), any);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertObject(const std::shared_ptr<Object>& object) {
+Status FfiArguments::ConvertObject(const std::shared_ptr<Object>& object, TVMFFIAny* any) {
   const auto* ffi = dynamic_cast<const HasFfiObject*>(object.get());
   if (ffi == nullptr && object != nullptr && object->kind() == Object::Kind::kFunction) {
     LOCKSTEP_ASSIGN_OR_RETURN(FfiRef made,
                               ToFfiCallable(std::static_pointer_cast<Function>(object)));
-    return Keep(std::move(made));
+    return Keep(std::move(made), any);
   }
   if (ffi == nullptr) {
     return InvalidArgument(object == nullptr ? "a null object" : object->Describe(),
@@ -130,28 +128,27 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertObject(const std::shared_ptr<Object>& o
                            "came from a module, can");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiRef shared, ffi->ffi_object());
-  return Keep(std::move(shared));
+  return Keep(std::move(shared), any);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertList(const List& list) {
-  std::vector<TVMFFIAny> items;
-  items.reserve(list.size());
-  for (const Value& value : list) {
-    LOCKSTEP_ASSIGN_OR_RETURN(items.emplace_back(), ConvertOne(value, Tensors::kShare));
+Status FfiArguments::ConvertList(const List& list, TVMFFIAny* any) {
+  std::vector<TVMFFIAny> items(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    LOCKSTEP_RETURN_IF_ERROR(ConvertOne(list[i], Tensors::kShare, &items[i]));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiAny made, CallFfiGlobal("ffi.Array", items));
-  return Keep(std::move(made));
+  return Keep(std::move(made), any);
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertMap(const Map& map) {
+Status FfiArguments::ConvertMap(const Map& map, TVMFFIAny* any) {
   std::vector<TVMFFIAny> items;  // key, value, key, value, ...
   items.reserve(2 * map.size());
   for (const auto& [key, value] : map) {
-    LOCKSTEP_ASSIGN_OR_RETURN(items.emplace_back(), ConvertText(key));
-    LOCKSTEP_ASSIGN_OR_RETURN(items.emplace_back(), ConvertOne(value, Tensors::kShare));
+    LOCKSTEP_RETURN_IF_ERROR(ConvertText(key, &items.emplace_back()));
+    LOCKSTEP_RETURN_IF_ERROR(ConvertOne(value, Tensors::kShare, &items.emplace_back()));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiAny made, CallFfiGlobal("ffi.Map", items));
-  return Keep(std::move(made));
+  return Keep(std::move(made), any);
 }
 
 const Value* FfiArguments::FindLent(const void* dl) const {
@@ -164,16 +161,16 @@ const Value* FfiArguments::FindLent(const void* dl) const {
   return nullptr;
 }
 
-TVMFFIAny FfiArguments::Keep(FfiAny any) {
-  const TVMFFIAny borrowed = any.get();
-  kept_anys_.push_back(std::move(any));
-  return borrowed;
+Status FfiArguments::Keep(FfiAny made, TVMFFIAny* any) {
+  *any = made.get();
+  kept_anys_.push_back(std::move(made));
+  return OkStatus();
 }
 
-TVMFFIAny FfiArguments::Keep(FfiRef object) {
-  const TVMFFIAny borrowed = BorrowFfiAny(object.get());
+Status FfiArguments::Keep(FfiRef object, TVMFFIAny* any) {
+  *any = BorrowFfiAny(object.get());
   kept_objects_.push_back(std::move(object));
-  return borrowed;
+  return OkStatus();
 }
 
 namespace {
@@ -337,8 +334,8 @@ StatusOr<Value> FromFfi(const TVMFFIAny& any, const FfiArguments& arguments) {
 
 Status ToFfi(const Value& value, TVMFFIAny* result) {
   FfiArguments kept;
-  LOCKSTEP_ASSIGN_OR_RETURN(const TVMFFIAny borrowed,
-                            kept.ConvertOne(value, FfiArguments::Tensors::kShare));
+  TVMFFIAny borrowed{};
+  LOCKSTEP_RETURN_IF_ERROR(kept.ConvertOne(value, FfiArguments::Tensors::kShare, &borrowed));
   return CheckFfi(TVMFFIAnyViewToOwnedAny(&borrowed, result));
 }
 

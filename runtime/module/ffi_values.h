@@ -61,20 +61,21 @@ class FfiArguments {
 
   // Tensors at the top are lent for the call; those inside a list or map may be kept by it.
   enum class Tensors { kLend, kShare };
-  StatusOr<TVMFFIAny> ConvertOne(const registers::Value& value, Tensors tensors);
-  StatusOr<TVMFFIAny> ConvertText(const std::string& text);
-  StatusOr<TVMFFIAny> ConvertShape(const Shape& shape);
-  StatusOr<TVMFFIAny> ConvertTensor(const tensor::Tensor& tensor, Tensors tensors);
-  StatusOr<TVMFFIAny> ConvertObject(const std::shared_ptr<registers::Object>& object);
-  StatusOr<TVMFFIAny> ConvertList(const registers::List& list);
-  StatusOr<TVMFFIAny> ConvertMap(const registers::Map& map);
-  // Keeps `any` or `object` alive and returns what borrows it.
-  TVMFFIAny Keep(FfiAny any);
-  TVMFFIAny Keep(FfiRef object);
+  // Sets `*any`, which was none.
+  Status ConvertOne(const registers::Value& value, Tensors tensors, TVMFFIAny* any);
+  Status ConvertText(const std::string& text, TVMFFIAny* any);
+  Status ConvertShape(const Shape& shape, TVMFFIAny* any);
+  Status ConvertTensor(const tensor::Tensor& tensor, Tensors tensors, TVMFFIAny* any);
+  Status ConvertObject(const std::shared_ptr<registers::Object>& object, TVMFFIAny* any);
+  Status ConvertList(const registers::List& list, TVMFFIAny* any);
+  Status ConvertMap(const registers::Map& map, TVMFFIAny* any);
+  // Keeps `made` or `object` alive, and sets `*any` to what borrows it.
+  Status Keep(FfiAny made, TVMFFIAny* any);
+  Status Keep(FfiRef object, TVMFFIAny* any);
 
   absl::Span<const registers::Value> args_;
   tensor::Allocator* allocator_ = nullptr;
-  LentTensors lent_;
+  LentCopies lent_;
   absl::InlinedVector<TVMFFIAny, 8> anys_;
   std::vector<FfiAny> kept_anys_;
   std::vector<FfiRef> kept_objects_;

@@ -24,10 +24,16 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::shared_ptr<Function> FunctionOf(const registers::Value& value) {
+Function* FunctionIn(const registers::Value& value) {
   const auto* object = value.As<std::shared_ptr<registers::Object>>();
   if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) return nullptr;
-  return std::static_pointer_cast<Function>(*object);
+  return static_cast<Function*>(object->get());
+}
+
+std::shared_ptr<Function> FunctionOf(const registers::Value& value) {
+  Function* const function = FunctionIn(value);
+  if (function == nullptr) return nullptr;
+  return {*value.As<std::shared_ptr<registers::Object>>(), function};
 }
 
 Status FunctionTable::Add(std::shared_ptr<Function> function) {

@@ -62,6 +62,8 @@ class Function : public registers::Object {
 
 // The function that the value is; null: it is something else, which cannot be called.
 std::shared_ptr<Function> FunctionOf(const registers::Value& value);
+// The same, for as long as the value is there.
+Function* FunctionIn(const registers::Value& value);
 
 // Built by main, then only read. Threads: safe to read from any once it is filled.
 class FunctionTable {

@@ -44,7 +44,7 @@ RegisterFile::~RegisterFile() {
   Add(totals_->tensor_bytes, -static_cast<int64_t>(tensor_bytes_));
 }
 
-Status RegisterFile::Write(RegisterId id, Value value, LayoutPtr layout) {
+Status RegisterFile::Write(RegisterId id, Value&& value, LayoutPtr layout) {
   if (id.IsNone()) [[unlikely]]
     return NamesNothing();
   if (id.index >= limits_.registers) [[unlikely]] {

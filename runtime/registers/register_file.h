@@ -65,7 +65,7 @@ class RegisterFile {
 
   // Makes `id` hold `value`, which lies by `layout`. An older generation that still holds a value
   // loses it.
-  Status Write(RegisterId id, Value value, LayoutPtr layout = nullptr);
+  Status Write(RegisterId id, Value&& value, LayoutPtr layout = nullptr);
 
   // The value of `id`; valid until that register is written or killed.
   StatusOr<const Value*> Read(RegisterId id) const {

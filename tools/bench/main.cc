@@ -30,13 +30,14 @@ constexpr char kScale[] = "scale";
 constexpr char kGpu[] = "gpu";
 constexpr char kFragments[] = "fragments";
 
-constexpr std::array<Row, 17> kRows = {{
+constexpr std::array<Row, 18> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"answers", "a value or a small tensor after each call, beside a sync", MeasureAnswers},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
     {"keys", "the same over TCP with keys, and without", MeasureKeys},
     {"encode", "encoding one call", MeasureEncode},
+    {"dispatch", "executing one call on a worker", MeasureDispatch},
     {"allreduce", "allreduce among processes of this host", MeasureAllReduce},
     {"hosts", "allreduce among hosts", MeasureHosts},
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},

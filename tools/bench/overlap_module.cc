@@ -1,5 +1,5 @@
-// Functions of rows, for plans that exchange some rows while others are worked on: one that
-// computes, and one that only waits, as a host does for a device.
+// Functions for the benchmarks. Two work on rows, for plans that exchange some rows while others are
+// worked on: one computes, and one only waits, as a host does for a device. A third does nothing.
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -42,5 +42,8 @@ LOCKSTEP_FFI_EXPORT(wait_for_rows, args, result) {
   result.NewTensor<float>({x.dim(0), weights.dim(0)});
   std::this_thread::sleep_for(std::chrono::nanoseconds(x.dim(0) * nanoseconds));
 }
+
+// (any, any) -> none
+LOCKSTEP_FFI_EXPORT(take_two, args, result) { args.ExpectCount(2); }
 
 }  // namespace lockstep::bench

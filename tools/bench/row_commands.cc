@@ -1,7 +1,6 @@
 // What commands cost: to encode one, to issue and execute many.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <time.h>
 
 #include <chrono>
 #include <string>
@@ -19,6 +18,7 @@
 #include "tools/bench/disco.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/thread_time.h"
 
 namespace lockstep::bench {
 namespace {
@@ -59,22 +59,13 @@ void FillCall(wire::Command::Builder command, const DRef& function, const DRef& 
   client::WriteArguments(list, arguments);
 }
 
-// This thread's processor time: other programs on the machine do not count.
-double ThreadNanos() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
-
 template <typename Encode>
 double NanosPerCall(int calls, Encode&& encode) {
-  const double start = ThreadNanos();
-  for (int i = 0; i < calls; ++i) encode(i);
-  return (ThreadNanos() - start) / calls;
+  const double nanos = ThreadNanos([&] {
+    for (int i = 0; i < calls; ++i) encode(i);
+  });
+  return nanos / calls;
 }
-
-// Nothing looks at the bytes; the compiler must not know.
-void Keep(const void* bytes) { asm volatile("" : : "g"(bytes) : "memory"); }
 
 }  // namespace
 

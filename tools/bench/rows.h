@@ -23,6 +23,8 @@ Status MeasureCounting(const Settings& settings, Report& report);
 Status MeasureKeys(const Settings& settings, Report& report);
 // What it costs the client to encode one call.
 Status MeasureEncode(const Settings& settings, Report& report);
+// What it costs a worker to execute one.
+Status MeasureDispatch(const Settings& settings, Report& report);
 // The data plane on one host.
 Status MeasureAllReduce(const Settings& settings, Report& report);
 // The data plane between hosts.

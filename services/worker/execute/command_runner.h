@@ -63,9 +63,9 @@ class CommandRunner {
   void UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work);
 
   // Runs a command of the session's client, which the session does not skip.
-  Status Run(const std::shared_ptr<SessionState>& session, wire::Command::Reader command);
+  Status Run(const std::shared_ptr<SessionState>& session, const wire::Command::Reader& command);
   // Frees registers: also in sessions that have failed.
-  void Release(SessionState& session, wire::Command::Release::Reader release);
+  void Release(SessionState& session, const wire::Command::Release::Reader& release);
 
   // A built-in function, one that a module has registered for the whole process, or one of a module
   // that the session has loaded. kNotFound; kInvalidArgument: several of its modules have one.
@@ -75,7 +75,8 @@ class CommandRunner {
  private:
   // One of the first two.
   StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
-  Status Call(SessionState& session, wire::Command::Call::Reader call);
+  Status Call(SessionState& session, const wire::Command::Call::Reader& call);
+  Status TakeArgument(SessionState& session, const wire::Value::Reader& argument);
   Status Sync(SessionState& session);
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);

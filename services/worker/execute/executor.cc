@@ -91,7 +91,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     AnswerRegisterQueries();
     if (recorder_ != nullptr) activity_.Launch(batch.session, running_.number);
     const Status status =
-        reader.Next([this](wire::Command::Reader command) { return Execute(command); });
+        reader.Next([this](const wire::Command::Reader& command) { return Execute(command); });
     if (!status.ok() && session_ != nullptr) Fail(*session_, status);
     EndCommand();
   }
@@ -107,7 +107,7 @@ void Executor::BeginBatch(const BatchContext& batch) {
   if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
 }
 
-Status Executor::Execute(wire::Command::Reader command) {
+Status Executor::Execute(const wire::Command::Reader& command) {
   if (session_ == nullptr) return ExecuteWithoutSession(command);
   SessionState& session = *session_;
   if (IsOfController()) return ExecuteForController(session, command);
@@ -138,7 +138,7 @@ void Executor::EndBatch(size_t body_bytes) {
   if (session_ != nullptr && !IsOfController()) reports_.ReportConsumed(*session_, body_bytes);
 }
 
-Status Executor::ExecuteWithoutSession(wire::Command::Reader command) {
+Status Executor::ExecuteWithoutSession(const wire::Command::Reader& command) {
   // What does not open one came after its end.
   if (!IsOfController() || !command.isOpenSession()) return OkStatus();
   Record(command);
@@ -147,7 +147,7 @@ Status Executor::ExecuteWithoutSession(wire::Command::Reader command) {
   return OkStatus();
 }
 
-Status Executor::ExecuteForController(SessionState& session, wire::Command::Reader command) {
+Status Executor::ExecuteForController(SessionState& session, const wire::Command::Reader& command) {
   Record(command);
   switch (command.which()) {
     case wire::Command::RESET:
@@ -187,7 +187,7 @@ void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) 
   session.Reset(Generation(reset.getGeneration()), failed_from);
 }
 
-Status Executor::ExecuteRelease(SessionState& session, wire::Command::Reader command) {
+Status Executor::ExecuteRelease(SessionState& session, const wire::Command::Reader& command) {
   Record(command);
   if (command.isRelease()) {
     runner_.Release(session, command.getRelease());
@@ -198,7 +198,7 @@ Status Executor::ExecuteRelease(SessionState& session, wire::Command::Reader com
   return OkStatus();
 }
 
-Status Executor::Skip(SessionState& session, wire::Command::Reader command) {
+Status Executor::Skip(SessionState& session, const wire::Command::Reader& command) {
   const bool asks = command.isSync() || command.isFetch() || command.isStore() ||
                     command.isLocate() || command.isLend() || command.isFindLayout();
   if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank)) {
@@ -207,7 +207,7 @@ Status Executor::Skip(SessionState& session, wire::Command::Reader command) {
   return OkStatus();
 }
 
-Status Executor::ExecuteForClient(SessionState& session, wire::Command::Reader command) {
+Status Executor::ExecuteForClient(SessionState& session, const wire::Command::Reader& command) {
   Record(command);
   Status executed = runner_.Run(session_, command);
   if (executed.ok() && gpu_ != nullptr) executed = gpu_->MakeRoom(session, running_.number);

@@ -85,22 +85,22 @@ class Executor {
   void EndCommand();
 
   // The steps of a command. What each does not stop goes on to the next.
-  Status Execute(wire::Command::Reader command);
+  Status Execute(const wire::Command::Reader& command);
   // Of a session that is not here: opens it, if that is what the command says.
-  Status ExecuteWithoutSession(wire::Command::Reader command);
+  Status ExecuteWithoutSession(const wire::Command::Reader& command);
   // The controller's own commands, which are executed in failed sessions too.
-  Status ExecuteForController(SessionState& session, wire::Command::Reader command);
+  Status ExecuteForController(SessionState& session, const wire::Command::Reader& command);
   // The end of a name, or of a loan, also in failed sessions: what is not freed is kept for good.
-  Status ExecuteRelease(SessionState& session, wire::Command::Reader command);
+  Status ExecuteRelease(SessionState& session, const wire::Command::Reader& command);
   // Of a session that has failed: answers with the failure, if an answer is waited for.
-  Status Skip(SessionState& session, wire::Command::Reader command);
-  Status ExecuteForClient(SessionState& session, wire::Command::Reader command);
+  Status Skip(SessionState& session, const wire::Command::Reader& command);
+  Status ExecuteForClient(SessionState& session, const wire::Command::Reader& command);
 
   bool IsOfController() const { return running_.batch->first_command == 0; }
   void Reset(SessionState& session, wire::Command::Reset::Reader reset);
   // The running command has failed.
   void Fail(SessionState& session, const Status& status);
-  void Record(wire::Command::Reader command) {
+  void Record(const wire::Command::Reader& command) {
     if (recorder_ == nullptr) return;
     recorder_->Begin(command.which());
     recorder_->Trace(running_.batch->session, running_.number);

@@ -47,7 +47,7 @@ control::Frame FindLayout(const SessionState& session, wire::Command::FindLayout
 }
 
 void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
-                   wire::Value::Reader argument) {
+                   const wire::Value::Reader& argument) {
   if (!session.registers().HasLayouts() || !function.MayWriteTo(position)) return;
   ForgetIn(session, argument);
 }

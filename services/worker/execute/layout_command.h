@@ -22,6 +22,6 @@ control::Frame FindLayout(const SessionState& session, wire::Command::FindLayout
 // The registers in argument number `position` carry no layout any more if `function` may write to
 // it: it is about to be called.
 void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
-                   wire::Value::Reader argument);
+                   const wire::Value::Reader& argument);
 
 }  // namespace lockstep::worker

@@ -128,7 +128,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   input_holders_.LetGoOfAll();
 }
 
-Status SessionState::WriteBesideLoans(RegisterId id, registers::Value value,
+Status SessionState::WriteBesideLoans(RegisterId id, registers::Value&& value,
                                       registers::LayoutPtr layout) {
   EndEarlierLoan(id);
   // What is lent is kept beside what takes its place.

@@ -197,7 +197,7 @@ class SessionState {
 
   // A register's value goes, or is replaced: the client cannot reach the old one any more once they
   // return. The errors of RegisterFile.
-  Status Write(RegisterId id, registers::Value value, registers::LayoutPtr layout = nullptr) {
+  Status Write(RegisterId id, registers::Value&& value, registers::LayoutPtr layout = nullptr) {
     LetGo(id);
     if (!loans_.IsEmpty()) [[unlikely]]
       return WriteBesideLoans(id, std::move(value), std::move(layout));
@@ -278,7 +278,7 @@ class SessionState {
   Status CountKeptBytes();
   // The same where there is nothing to refuse.
   void RecordKeptBytes();
-  Status WriteBesideLoans(RegisterId id, registers::Value value, registers::LayoutPtr layout);
+  Status WriteBesideLoans(RegisterId id, registers::Value&& value, registers::LayoutPtr layout);
   // The register's value is gone. What of it stays lent counts from now on.
   void OutliveLoans(RegisterId id) {
     if (loans_.Outlive(id.index)) RecordKeptBytes();

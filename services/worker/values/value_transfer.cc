@@ -171,7 +171,8 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
 
 }  // namespace
 
-StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFile& registers,
+StatusOr<Value> FromWire(const wire::Value::Reader& reader,
+                         const registers::RegisterFile& registers,
                          const tensor::Processors& places) {
   switch (reader.which()) {
     case wire::Value::REGISTER: {

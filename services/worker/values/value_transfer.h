@@ -12,7 +12,7 @@ namespace lockstep::worker {
 // Reads an argument: DRefs become the values of the session's registers, host tensors are copied
 // to where the worker works (`places`). kInvalidArgument beyond kMaxValueDepth levels, those of the
 // registers included; errors of RegisterFile::Read and of the places.
-StatusOr<registers::Value> FromWire(wire::Value::Reader reader,
+StatusOr<registers::Value> FromWire(const wire::Value::Reader& reader,
                                     const registers::RegisterFile& registers,
                                     const tensor::Processors& places);
 

@@ -213,7 +213,7 @@ TEST_F(BoundPlanTest, AnInputInThePlansOwnMemoryIsRefused) {
   WriteInput();
   const std::shared_ptr<BoundPlan> plan = *Bind();
   ASSERT_EQ(Execute(*plan), OkStatus());
-  ASSERT_EQ(session_->Write(kInput, **registers_.Read(kOutput)), OkStatus());
+  ASSERT_EQ(session_->Write(kInput, registers::Value(**registers_.Read(kOutput))), OkStatus());
   EXPECT_THAT(Message(Execute(*plan)), HasSubstr("input \"x\" (register r1.1) lies in the plan's "
                                                  "own memory"));
   WriteInput();
@@ -257,7 +257,7 @@ TEST_F(BoundPlanTest, APlansMemoryIsCountedOnce) {
   const Status refused = registers_.CheckRoom(std::numeric_limits<size_t>::max());
   EXPECT_THAT(Message(refused), HasSubstr("of it in plans, whose memory"));
   // As long as any tensor is there, whatever register it is in.
-  ASSERT_EQ(session_->Write(kOther, **registers_.Read(kOutput)), OkStatus());
+  ASSERT_EQ(session_->Write(kOther, registers::Value(**registers_.Read(kOutput))), OkStatus());
   ASSERT_EQ(session_->Kill(kOutput), OkStatus());
   EXPECT_GT(registers_.held_bytes(), kBytes);
   ASSERT_EQ(session_->Kill(kOther), OkStatus());

@@ -161,7 +161,7 @@ TEST_F(ValueTransferTest, ListsThatGrowOnTheWireAreRefused) {
   for (uint32_t i = 1; i <= 8; ++i) {
     const StatusOr<registers::Value> value = In(tenfold);
     ASSERT_TRUE(value.ok()) << value.status();
-    ASSERT_TRUE(registers_.Write({i, 1}, *value).ok());
+    ASSERT_TRUE(registers_.Write({i, 1}, registers::Value(*value)).ok());
     tenfold.assign(10, Value(RegisterId{i, 1}));
   }
   const StatusOr<const registers::Value*> huge = registers_.Read({8, 1});
@@ -177,7 +177,7 @@ TEST_F(ValueTransferTest, RegistersCannotNestWithoutBound) {
     const Value inner(RegisterId{last, 1});
     value = last % 2 == 0 ? In(Value::List{inner}) : In(Value::Map{{"k", inner}});
     if (value.ok()) {
-      ASSERT_TRUE(registers_.Write({++last, 1}, *value).ok());
+      ASSERT_TRUE(registers_.Write({++last, 1}, registers::Value(*value)).ok());
     }
   } while (value.ok() && last < 100);
   EXPECT_EQ(last, static_cast<uint32_t>(control::kMaxValueDepth));

@@ -97,9 +97,9 @@ class ClientChannel : public Channel {
   // What is known to be wrong with the connection; OK: nothing is. kPermissionDenied: the listener
   // does not let us in; kUnavailable: another process listens there than was expected.
   virtual Status trouble() const { return OkStatus(); }
-  // The connection has ended at some time, whether or not there is another by now: messages may
-  // have been lost with it. HasInput() is true once when that happens.
-  virtual bool was_interrupted() { return false; }
+  // How often the connection has ended, whether or not there is another by now: messages may have
+  // been lost each time. HasInput() is true once when that happens.
+  virtual uint64_t interruptions() { return 0; }
 };
 
 // A peer of a ServerChannel: opaque bytes, unique among those connected.

@@ -1,5 +1,6 @@
-// Functions for the benchmarks. Two work on rows, for plans that exchange some rows while others are
-// worked on: one computes, and one only waits, as a host does for a device. A third does nothing.
+// Functions for the benchmarks. Two work on rows, for plans that exchange some rows while others
+// are worked on: one computes, and one only waits, as a host does for a device. A third does
+// nothing.
 #include <chrono>
 #include <cstdint>
 #include <thread>

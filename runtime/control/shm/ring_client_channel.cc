@@ -103,6 +103,7 @@ Status RingClientChannel::Attach(const RingOffer& offer, Deadline deadline) {
   rings_ =
       std::make_unique<Rings>(std::move(link), std::move(broadcast), std::move(answers), place);
   due_since_ = Deadline::Clock::now();  // the note that says so
+  interruptions_ = sockets_->interruptions();
   if (is_asleep_) rings_->answers.header().sleep.Begin();
   return OkStatus();
 }
@@ -140,30 +141,30 @@ void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
   const auto now = Deadline::Clock::now();
   const bool is_due = by_socket_is_due_ || !by_ring();
   const bool is_unread = by_ring() && !detached_ && IsUnreadFor(longest_gap, now);
-  const bool is_missed = (is_due && now - due_since_ >= longest_gap) || is_unread;
-  if (!is_missed) return;
-  if (is_unread && rings_->writer.taken() == 0) {
-    // A controller that was told already takes no notice.
-    if (now - told_to_read_ >= longest_gap) TellToRead();
-  } else if (sockets_->was_interrupted()) {
-    DropRings();
-  }
+  const bool is_late = is_due && now - due_since_ >= longest_gap;
+  const bool was_never_read = is_unread && rings_->writer.taken() == 0;
+  const bool is_interrupted = sockets_->interruptions() != interruptions_;
+  if (is_interrupted && (is_late || (is_unread && !was_never_read))) return DropRings();
+  // A controller that was told already takes no notice.
+  if (was_never_read && now - told_to_read_ >= longest_gap) TellToRead();
+  const bool all_is_well = !is_due && (!by_ring() || rings_->writer.is_all_read());
+  if (all_is_well) interruptions_ = sockets_->interruptions();
 }
 
 bool RingClientChannel::IsUnreadFor(std::chrono::milliseconds gap,
                                     Deadline::Clock::time_point now) {
-  const uint64_t taken = rings_->writer.taken();
-  const bool is_all_read = taken == rings_->writer.head();
-  if (is_all_read || taken != read_to_) read_at_ = now;
-  read_to_ = taken;
-  return !is_all_read && now - read_at_ >= gap;
+  const AnswerWriter& writer = rings_->writer;
+  if (writer.is_all_read() || writer.taken() != read_to_) read_at_ = now;
+  read_to_ = writer.taken();
+  return !writer.is_all_read() && now - read_at_ >= gap;
 }
 
 void RingClientChannel::DropRings() {
   // The link's end takes it out of what is watched.
   rings_.reset();
   detached_ = by_socket_is_due_ = false;
-  sent_ = 0;
+  sent_ = by_socket_ = 0;
+  failure_ = OkStatus();
 }
 
 bool RingClientChannel::HasInput() {
@@ -212,10 +213,11 @@ bool RingClientChannel::Receive(Message* message) {
       if (ReceiveByRing(message)) return true;
       const bool is_over = detached_ || !failure_.ok();
       if (at_end_ == AtEnd::kStop || !is_over) return false;
-      failure_ = OkStatus();
       DropRings();
     }
     if (!sockets_->Receive(message)) return false;
+    // Of rings that were given up meanwhile.
+    if (ReadNote(kBySocketMagic, *message).has_value()) message->erase(message->begin());
     const std::optional<uint64_t> position = ReadNote(kSwitchMagic, *message);
     if (!position.has_value()) return true;
     // Without rings: it is late, and they were given up for it.
@@ -228,7 +230,12 @@ bool RingClientChannel::ReceiveByRing(Message* message) {
     if (by_socket_is_due_) {
       if (!sockets_->Receive(message)) return false;
       by_socket_is_due_ = false;
-      return true;
+      const std::optional<uint64_t> number = ReadNote(kBySocketMagic, *message);
+      if (!number.has_value()) return true;  // as to workers, whose batches are numbered
+      message->erase(message->begin());
+      if (*number == by_socket_) return true;
+      failure_ = DataLoss("message ", by_socket_, " by socket has not come, and ", *number, " has");
+      return false;
     }
     const StatusOr<BroadcastReader::Next> next = rings_->reader->Take(message);
     if (!next.ok()) {
@@ -238,7 +245,10 @@ bool RingClientChannel::ReceiveByRing(Message* message) {
     if (rings_->reader->GivesAwaitedRoom()) WakeController();
     if (*next == BroadcastReader::Next::kMessage) return true;
     by_socket_is_due_ = *next == BroadcastReader::Next::kBySocket;
-    if (by_socket_is_due_) due_since_ = Deadline::Clock::now();
+    if (by_socket_is_due_) {
+      ++by_socket_;
+      due_since_ = Deadline::Clock::now();
+    }
     if (*next == BroadcastReader::Next::kNothing) {
       return detached_ && at_end_ == AtEnd::kStop && sockets_->Receive(message);
     }

@@ -40,10 +40,11 @@ class RingClientChannel final : public ClientChannel {
   // lost.
   bool detached() const { return detached_; }
   // For who may not sleep on the channel for long, where the end of the link is noticed: it is
-  // noticed now. kGoOnBySocket: also what a connection that was interrupted has lost, once for
-  // `longest_gap` what is due by socket has not come, or the controller, which waits for such a
-  // message itself, has read nothing of the ring; then all goes by socket from now on. A connection
-  // that only stands still loses nothing. A controller that has never read is told again to.
+  // noticed now. kGoOnBySocket: also what a connection has lost that has been interrupted since all
+  // was well: for `longest_gap` what is due by socket has not come, or the controller, which waits
+  // for such a message itself, has read nothing of the ring. Then all goes by socket from now on. A
+  // connection that only stands still loses nothing, and neither does a controller that does. One
+  // that has never read is told again to.
   void NoticeEnd(std::chrono::milliseconds longest_gap);
   // Not OK (kStop): what was in the ring is lost, and no message comes any more.
   const Status& failure() const { return failure_; }
@@ -99,9 +100,11 @@ class RingClientChannel final : public ClientChannel {
   // When IsUnreadFor() saw it read last, and up to where it had.
   Deadline::Clock::time_point read_at_;
   uint64_t read_to_ = 0;
-  bool is_asleep_ = false;  // between BeginSleep() and EndSleep()
+  uint64_t interruptions_ = 0;  // of the sockets, when all was well last
+  bool is_asleep_ = false;      // between BeginSleep() and EndSleep()
   unsigned looks_ = 0;
-  uint64_t sent_ = 0;  // messages, since they are numbered
+  uint64_t by_socket_ = 0;  // messages that the ring has said to come by socket
+  uint64_t sent_ = 0;       // messages, since they are numbered
   Status failure_;
 };
 

@@ -236,8 +236,19 @@ Status RingServerChannel::Send(absl::Span<const PeerName> peers, const Message& 
     Publish(*at(slot).output, is_written ? RecordKind::kMessage : RecordKind::kBySocket, tag,
             is_written ? message : Message());
   }
-  if (!is_written) return sockets_->Send(peers, message);
+  if (!is_written && shared_ != nullptr) return sockets_->Send(peers, message);
+  if (!is_written) SendNumbered(by_ring, message);
   return others.empty() ? OkStatus() : sockets_->Send(others, message);
+}
+
+void RingServerChannel::SendNumbered(absl::Span<const int> slots, const Message& message) {
+  for (const int index : slots) {
+    if (slots_[static_cast<size_t>(index)] == nullptr) continue;  // it was broken meanwhile
+    Slot& slot = at(index);
+    Message numbered{NoteFrame(kBySocketMagic, ++slot.by_socket)};
+    numbered.insert(numbered.end(), message.begin(), message.end());
+    (void)sockets_->Send({&slot.peer, 1}, numbered);
+  }
 }
 
 uint64_t RingServerChannel::LargestWords() const {
@@ -391,6 +402,13 @@ bool RingServerChannel::TakeStashed(PeerName* from, Message* message) {
     // What was said before is in its ring by now.
     if (TakeFrom(index, from, message)) return true;
     if (!stashed_.has_value()) break;
+    if (stashed_->number == BySocket::kAfterAll) {
+      *from = slot.peer;
+      *message = std::move(stashed_->message);
+      last_by_ring_ = false;
+      Free(index);
+      return true;
+    }
     Break(index,
           InvalidArgument("message ", stashed_->number, " came by socket, and not all before"));
   }
@@ -404,16 +422,14 @@ bool RingServerChannel::TakeBySocket(PeerName* from, Message* message) {
   if (found == slot_of_.end()) return !number.has_value();  // else it was given up
   const int index = found->second;
   Slot& slot = at(index);
-  if (!slot.is_read) {
-    slot.is_read = number == uint64_t{0} && message->size() == 1;
-    if (slot.is_read || !number.has_value()) return !slot.is_read;
-  }
-  // Said again: who said it did not know that it had come.
+  if (!slot.is_read && !number.has_value()) return true;
+  // A number says so, too, should the note have been lost.
+  slot.is_read = true;
   if (number == uint64_t{0} && message->size() == 1) return false;
   if (!number.has_value() && shared_ == nullptr) {
-    // It has let go of its rings, and goes on by socket.
-    Free(index);
-    return true;
+    // It has let go of its rings, and goes on by socket. It has said what is in them before.
+    stashed_ = BySocket{index, BySocket::kAfterAll, std::move(*message)};
+    return TakeStashed(from, message);
   }
   if (!number.has_value() || *number <= slot.received) {
     Break(index, InvalidArgument("a message by socket with a number that cannot be"));

@@ -97,11 +97,14 @@ class RingServerChannel final : public ServerChannel {
     std::optional<Deadline::Clock::time_point> unread_since;
     bool has_ended = false;  // its link is closed: what is left in its ring is read yet
     Deadline::Clock::time_point ended_at;
-    uint64_t received = 0;  // number of its last message
+    uint64_t received = 0;   // number of its last message
+    uint64_t by_socket = 0;  // messages that it was sent by socket since it has its ring
     std::optional<Held> held;
     Deadline::Clock::time_point held_since;
   };
   struct BySocket {
+    static constexpr uint64_t kAfterAll = 0;  // that is in the ring, which then ends
+
     int slot;
     uint64_t number;
     Message message;
@@ -135,6 +138,8 @@ class RingServerChannel final : public ServerChannel {
 
   // Larger messages go by socket.
   uint64_t LargestWords() const;
+  // By socket, to clients whose rings say so.
+  void SendNumbered(absl::Span<const int> slots, const Message& message);
   void Publish(RingOutput& output, RecordKind kind, uint64_t tag, const Message& message);
   // Those that say to have read what was not written.
   void BreakLiars(RingOutput& output);

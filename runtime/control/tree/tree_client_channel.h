@@ -35,8 +35,8 @@ class TreeClientChannel final : public ClientChannel {
   // What was sent is handed to the sockets first.
   ~TreeClientChannel() override;
 
-  // The worker was welcomed with this offer, or with none (its `world` is 0). From the first on, the
-  // thread owns `direct`.
+  // The worker was welcomed with this offer, or with none (its `world` is 0). From the first on,
+  // the thread owns `direct`.
   void Begin(const TreeOffer& offer);
   bool has_tree() const { return thread_.joinable(); }
 

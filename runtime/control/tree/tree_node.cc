@@ -114,7 +114,7 @@ bool TreeNode::GoOnce() {
     TakeFromParent(message);
   }
   // It may have lost the last that was said by it, which nothing would tell.
-  if (parent_ != nullptr && !has_more && parent_->was_interrupted()) {
+  if (parent_ != nullptr && !has_more && parent_->interruptions() > 0) {
     any = true;
     LeaveParent("the connection with it has ended");
   }
@@ -152,8 +152,10 @@ void TreeNode::TakeInOrder(const Message& message) {
       if (children_ != nullptr && is_offered) children_->Start(position_);
       return TryToJoin();
     case TreeWord::kPacket:
-      if (note.world == world_ && note.value > position_) TakeFromController(message, note.value);
-      return;
+      if (note.world != world_ || note.value <= position_) return;
+      // One that has just joined its parent may get from that what its own connection has lost.
+      if (is_attached_ && note.value > position_ + 1) return;
+      return TakeFromController(message, note.value);
     case TreeWord::kParent:
       if (is_offered) JoinParent(message);
       return;

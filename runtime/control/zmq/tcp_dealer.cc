@@ -187,7 +187,10 @@ void TcpDealer::Note(Handshake handshake) {
       keeps_ = options_.keeps_unsent;
       return;
     case Handshake::kEnded:
-      if (connected_) was_interrupted_ = has_news_ = true;
+      if (connected_) {
+        ++interruptions_;
+        has_news_ = true;
+      }
       connected_ = false;
       return;
     case Handshake::kTurnedAway:

@@ -29,9 +29,9 @@ class TcpDealer final : public DealerChannel {
   Status Send(const Message& message) override;
   bool Receive(Message* message) override;
   Status trouble() const override { return trouble_; }
-  bool was_interrupted() override {
+  uint64_t interruptions() override {
     Look();
-    return was_interrupted_;
+    return interruptions_;
   }
 
  private:
@@ -67,7 +67,7 @@ class TcpDealer final : public DealerChannel {
   unsigned looks_ = 0;
   bool connected_ = false;
   bool will_try_again_ = false;
-  bool was_interrupted_ = false;
+  uint64_t interruptions_ = 0;
   bool has_news_ = false;  // of that
   size_t attempts_ = 0;
   KeyPair shown_;

@@ -40,11 +40,11 @@ class LossyChannel final : public ClientChannel {
     return inner_->Receive(message);
   }
 
-  bool was_interrupted() override { return is_interrupted; }
+  uint64_t interruptions() override { return interrupted; }
 
   bool loses_next = false;
   bool loses_next_sent = false;
-  bool is_interrupted = false;
+  uint64_t interrupted = 0;
 
  private:
   const std::unique_ptr<ClientChannel> inner_;
@@ -236,7 +236,7 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
   }
   client.channel->NoticeEnd(std::chrono::milliseconds(0));
   EXPECT_TRUE(client.channel->by_ring()) << "as far as it knows, it is only late";
-  client.sockets->is_interrupted = true;
+  ++client.sockets->interrupted;
   client.channel->NoticeEnd(kLong);
   EXPECT_FALSE(client.channel->Receive(&message));
   client.channel->NoticeEnd(std::chrono::milliseconds(0));
@@ -269,6 +269,57 @@ TEST_F(ClientRingsTest, WhatTellsToReadTheRingIsSaidAgainUntilItIsRead) {
   EXPECT_TRUE(server_->IsByRing(client.name));
 }
 
+// A message by socket would be taken for the one before it, which was lost.
+TEST_F(ClientRingsTest, AMessageIsNotTakenForALostOne) {
+  Client client = Connect();
+  client.sockets->loses_next = true;
+  Tell(client, std::string(kLargeBytes, 'x'));
+  Tell(client, "between them");
+  Tell(client, std::string(kLargeBytes, 'y'));
+  const Deadline deadline = Deadline::After(kLong);
+  Message message;
+  while (client.channel->by_ring()) {
+    ASSERT_FALSE(deadline.Expired());
+    ASSERT_FALSE(client.channel->Receive(&message));
+  }
+  ASSERT_TRUE(client.channel->Send(Text("I go on")).ok());
+  PeerName from;
+  EXPECT_EQ(TakeFromClients(&from), "I go on");
+  Tell(client, "and I");
+  EXPECT_EQ(Take(client), "and I");
+}
+
+// A controller that stands still later loses nothing for it.
+TEST_F(ClientRingsTest, AnInterruptionAfterWhichAllWasWellIsNoLoss) {
+  Client client = Connect();
+  PeerName from;
+  ++client.sockets->interrupted;
+  ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+  ASSERT_EQ(TakeFromClients(&from), "first");
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  ASSERT_TRUE(client.channel->Send(Text("second")).ok());
+  for (int i = 0; i < 2; ++i) client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  EXPECT_TRUE(client.channel->by_ring());
+  // Nor does one whose connection breaks meanwhile: what the ring holds was said before.
+  ++client.sockets->interrupted;
+  client.channel->NoticeEnd(std::chrono::milliseconds(0));
+  EXPECT_FALSE(client.channel->by_ring());
+  ASSERT_TRUE(client.channel->Send(Text("by socket")).ok());
+  EXPECT_EQ(TakeFromClients(&from), "second");
+  EXPECT_EQ(TakeFromClients(&from), "by socket");
+}
+
+// What it says by socket is numbered, too, and may come before the note that says so.
+TEST_F(ClientRingsTest, ANumberSaysThatTheRingIsToBeReadAsTheNoteDoes) {
+  Client client = Connect(Note::kIsLost);
+  ASSERT_TRUE(client.channel->Send(Text("by ring")).ok());
+  ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
+  PeerName from;
+  EXPECT_EQ(TakeFromClients(&from), "by ring");
+  EXPECT_EQ(TakeFromClients(&from), std::string(kLargeBytes, 'x'));
+  EXPECT_TRUE(server_->TakeBroken().empty());
+}
+
 // The controller waits for it, and reads nothing of the ring meanwhile.
 TEST_F(ClientRingsTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) {
   Client client = Connect();
@@ -284,7 +335,7 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) {
   ASSERT_FALSE(server_->Receive(&from, &message));
   for (int i = 0; i < 2; ++i) client.channel->NoticeEnd(std::chrono::milliseconds(0));
   EXPECT_TRUE(client.channel->by_ring()) << "as far as it knows, it is only late";
-  client.sockets->is_interrupted = true;
+  ++client.sockets->interrupted;
   client.channel->NoticeEnd(kLong);
   EXPECT_TRUE(client.channel->by_ring());
   client.channel->NoticeEnd(std::chrono::milliseconds(0));
@@ -298,7 +349,7 @@ TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   auto sockets = ZmqConnect(context_, server_->endpoint());
   ASSERT_TRUE(sockets.ok()) << sockets.status();
   auto interrupted = std::make_unique<LossyChannel>(std::move(*sockets));
-  interrupted->is_interrupted = true;
+  LossyChannel* const connection = interrupted.get();
   RingClientChannel late(std::move(interrupted), RingClientChannel::AtEnd::kGoOnBySocket);
   ASSERT_TRUE(late.Send(Text("hello")).ok());
   PeerName from;
@@ -311,6 +362,7 @@ TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   }
   asking.join();
   // The note is on its way by now.
+  ++connection->interrupted;
   late.NoticeEnd(std::chrono::milliseconds(0));
   const Deadline deadline = Deadline::After(kLong);
   while (server_->IsByRing(from)) {

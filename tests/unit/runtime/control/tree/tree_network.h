@@ -37,7 +37,7 @@ struct FakeLink {
   std::function<void(Message, std::deque<Message>&)> spoil_down = nullptr;
   std::function<void(Message, const std::function<void(Message)>&)> spoil_up = nullptr;
   size_t sent_down = 0;
-  bool was_interrupted = false;
+  uint64_t interruptions = 0;
 };
 
 // What one peer says comes in order; whose is read first is left to chance, as with sockets.
@@ -117,7 +117,7 @@ class FakeClientChannel final : public ClientChannel {
     link_->down.pop_front();
     return true;
   }
-  bool was_interrupted() override { return link_->was_interrupted; }
+  uint64_t interruptions() override { return link_->interruptions; }
 
  private:
   const std::shared_ptr<FakeListener> listener_;

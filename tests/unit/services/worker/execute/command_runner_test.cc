@@ -74,6 +74,44 @@ class CommandRunnerTest : public testing::Test {
   std::unique_ptr<CommandRunner> runner_;
 };
 
+// Held by its register alone.
+class Five final : public module::Function {
+ public:
+  const std::string& name() const override { return name_; }
+  bool UsesGpuByItself() const override { return false; }
+  bool MayWriteTo(size_t) const override { return false; }
+  Status Call(const module::CallContext&, absl::Span<const registers::Value>,
+              registers::Value* result) override {
+    *result = int64_t{5};
+    return OkStatus();
+  }
+
+ private:
+  const std::string name_ = "five, a name that is not kept inside of its text";
+};
+
+TEST_F(CommandRunnerTest, AResultMayTakeThePlaceOfItsFunction) {
+  const RegisterId function{4, 1};
+  const auto call_into = [&](RegisterId result) {
+    return Run([&](wire::Command::Builder command) {
+      auto call = command.initCall();
+      call.setFunction(function.Packed());
+      call.setResult(result.Packed());
+    });
+  };
+  const auto write_function = [&](RegisterId id) {
+    return session_->Write(id, std::shared_ptr<registers::Object>(std::make_shared<Five>()));
+  };
+  ASSERT_TRUE(write_function(function).ok());
+  EXPECT_EQ(call_into({registers::RegisterFile::kDefaultMaxRegisters, 1}).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(running_.function, Five().name());
+  ASSERT_TRUE(call_into({function.index, 2}).ok());
+  const auto result = session_->registers().Read({function.index, 2});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*(*result)->As<int64_t>(), 5);
+}
+
 // Of a hostile client, or one that has lost count.
 TEST_F(CommandRunnerTest, AProgramThatTheSessionDoesNotKnowIsAnErrorThatNamesIt) {
   const Status status = Run([](wire::Command::Builder command) {

@@ -8,10 +8,10 @@
 //     peer         (by socket)  a note: messages are numbered from now on
 //
 // Then each message from the controller is a record of the ring; for one that travels by socket, as
-// large ones do and those for one worker alone, the record says only that (and to a client a note in
-// front says how many have, so that it sees if one is lost). Messages from a peer
-// are numbered, in the ring or, by socket, by a note in front. So all that one says to another
-// keeps its order.
+// large ones do and those for one worker alone, the record says only that. To a client a note in
+// front of it says how many have, so that it sees if one is lost. Messages from a peer are
+// numbered, in the ring or, by socket, by a note in front. So all that one says to another keeps
+// its order.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,8 @@ inline constexpr uint64_t kSwitchMagic = 0x31'47'4e'49'52'53'4b'4cULL;  // "LKSR
 // may be said again, should it have been lost.
 inline constexpr uint64_t kNumberMagic = 0x32'47'4e'49'52'53'4b'4cULL;  // "LKSRING2"
 
-// From the controller, to a client: how many messages have come by socket with the one that follows.
+// From the controller, to a client: how many messages have come by socket with the one that
+// follows.
 inline constexpr uint64_t kBySocketMagic = 0x33'47'4e'49'52'53'4b'4cULL;  // "LKSRING3"
 
 inline Frame NoteFrame(uint64_t magic, uint64_t value) {

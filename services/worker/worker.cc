@@ -168,9 +168,7 @@ control::TreeConnections Worker::ConnectionsInTree() {
   return {listen, connect};
 }
 
-void Worker::TakePlace() {
-  controller_->Begin(membership_.tree);
-}
+void Worker::TakePlace() { controller_->Begin(membership_.tree); }
 
 void Worker::TakeRing() {
   // A tree's thread owns what would be attached, also in worlds without a tree.

@@ -23,7 +23,8 @@ class AnswerWriter {
 
   // Publishes `message` under its number. False: there is no room for it now, or ever.
   bool Write(uint64_t number, const Message& message);
-  // Up to where the reader has read.
+  // Up to where all was published, and where the reader has read.
+  uint64_t head() const { return head_; }
   uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
   bool is_all_read() const { return taken() == head_; }
 

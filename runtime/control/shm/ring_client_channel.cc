@@ -147,8 +147,12 @@ void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
   if (is_interrupted && (is_late || (is_unread && !was_never_read))) return DropRings();
   // A controller that was told already takes no notice.
   if (was_never_read && now - told_to_read_ >= longest_gap) TellToRead();
-  const bool all_is_well = !is_due && (!by_ring() || rings_->writer.is_all_read());
+  const bool all_is_well = !is_due && HasArrived() && rings_->writer.is_all_read();
   if (all_is_well) interruptions_ = sockets_->interruptions();
+}
+
+bool RingClientChannel::HasArrived() const {
+  return since_by_socket_ >= kEnough && rings_->writer.taken() >= arrived_at_;
 }
 
 bool RingClientChannel::IsUnreadFor(std::chrono::milliseconds gap,
@@ -163,7 +167,8 @@ void RingClientChannel::DropRings() {
   // The link's end takes it out of what is watched.
   rings_.reset();
   detached_ = by_socket_is_due_ = false;
-  sent_ = by_socket_ = 0;
+  sent_ = by_socket_ = arrived_at_ = 0;
+  since_by_socket_ = kEnough;
   failure_ = OkStatus();
 }
 
@@ -199,9 +204,13 @@ Status RingClientChannel::Send(const Message& message) {
   const uint64_t number = ++sent_;
   const bool is_small = RecordWords(message) <= rings_->largest_words;
   if (is_small && rings_->writer.Write(number, message)) {
+    if (since_by_socket_ < kEnough && ++since_by_socket_ == kEnough) {
+      arrived_at_ = rings_->writer.head();
+    }
     WakeController();
     return OkStatus();
   }
+  since_by_socket_ = 0;
   Message numbered{NoteFrame(kNumberMagic, number)};
   numbered.insert(numbered.end(), message.begin(), message.end());
   return sockets_->Send(numbered);

@@ -77,9 +77,13 @@ class RingClientChannel final : public ClientChannel {
     std::optional<BroadcastReader> reader;  // once the controller has said from where on
   };
 
+  static constexpr int kEnough = 2;
+
   void Switch(uint64_t position);
   // Tells the controller to read the ring.
   void TellToRead();
+  // What was said by socket is known to have come.
+  bool HasArrived() const;
   // It has read nothing for so long, though there was something.
   bool IsUnreadFor(std::chrono::milliseconds gap, Deadline::Clock::time_point now);
   bool ReceiveByRing(Message* message);
@@ -101,7 +105,11 @@ class RingClientChannel final : public ClientChannel {
   Deadline::Clock::time_point read_at_;
   uint64_t read_to_ = 0;
   uint64_t interruptions_ = 0;  // of the sockets, when all was well last
-  bool is_asleep_ = false;      // between BeginSleep() and EndSleep()
+  // Messages by ring since the last one by socket. The controller takes one while it waits for
+  // that, and no second one, which ends at `arrived_at_`.
+  int since_by_socket_ = kEnough;
+  uint64_t arrived_at_ = 0;
+  bool is_asleep_ = false;  // between BeginSleep() and EndSleep()
   unsigned looks_ = 0;
   uint64_t by_socket_ = 0;  // messages that the ring has said to come by socket
   uint64_t sent_ = 0;       // messages, since they are numbered

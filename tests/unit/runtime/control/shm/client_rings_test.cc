@@ -344,6 +344,33 @@ TEST_F(ClientRingsTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) {
   EXPECT_FALSE(server_->IsByRing(client.name));
 }
 
+// Nothing was said by ring since, or one message, which the controller has taken and holds.
+TEST_F(ClientRingsTest, AnInterruptionIsRememberedUntilWhatWasSaidBySocketIsKnownToHaveCome) {
+  for (const int by_ring : {0, 1}) {
+    Client client = Connect();
+    ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+    PeerName from;
+    ASSERT_EQ(TakeFromClients(&from), "first");
+    client.sockets->loses_next_sent = true;
+    ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
+    ++client.sockets->interrupted;
+    Message message;
+    for (int i = 0; i < by_ring; ++i) {
+      ASSERT_TRUE(client.channel->Send(Text("held")).ok());
+      ASSERT_FALSE(server_->Receive(&from, &message));
+    }
+    client.channel->NoticeEnd(std::chrono::milliseconds(0));
+    EXPECT_TRUE(client.channel->by_ring());
+    for (int i = by_ring; i < 2; ++i) ASSERT_TRUE(client.channel->Send(Text("unread")).ok());
+    (void)server_->HasInput();
+    ASSERT_FALSE(server_->Receive(&from, &message));
+    for (int i = 0; i < 2; ++i) client.channel->NoticeEnd(std::chrono::milliseconds(0));
+    EXPECT_FALSE(client.channel->by_ring()) << by_ring;
+    ASSERT_TRUE(client.channel->Send(Text("I go on")).ok());
+    EXPECT_EQ(TakeFromClients(&from), "I go on");
+  }
+}
+
 // The connection broke when the controller was to say from where on the ring is read.
 TEST_F(ClientRingsTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   auto sockets = ZmqConnect(context_, server_->endpoint());

@@ -49,7 +49,8 @@ class NoController final : public control::ClientChannel {
 // A worker's executor with one session, and no one else.
 class LoneExecutor {
  public:
-  static StatusOr<std::unique_ptr<LoneExecutor>> Start(std::shared_ptr<module::Function> function) {
+  static StatusOr<std::unique_ptr<LoneExecutor>> Start(
+      const std::shared_ptr<module::Function>& function) {
     std::unique_ptr<LoneExecutor> lone(new LoneExecutor());
     LOCKSTEP_ASSIGN_OR_RETURN(
         lone->arena_, tensor::Arena::Create({.name = std::string(SharedSegment::kNamePrefix) +
@@ -219,9 +220,9 @@ Status MeasureDispatch(const Settings& settings, Report& report) {
   const std::filesystem::path path = std::filesystem::canonical(file);
   LOCKSTEP_ASSIGN_OR_RETURN(const auto loaded,
                             module::LoadModule(path, {path.parent_path().string()}));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto function, loaded->GetFunction("take_two"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto function, loaded->GetFunction("take_two"));
   const std::string name = function->name();
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto executor, LoneExecutor::Start(std::move(function)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto executor, LoneExecutor::Start(function));
   LOCKSTEP_RETURN_IF_ERROR(Prepare(*executor, name));
 
   Results results;

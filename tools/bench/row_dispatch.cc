@@ -33,8 +33,8 @@ constexpr SessionId kSession{1};
 constexpr RegisterId kFunction{1, 1};
 constexpr RegisterId kTensor{2, 1};
 constexpr uint32_t kFirstResult = 3;
-constexpr uint32_t kResults =
-    1024;  // registers that results take in turn, as a free list gives them
+// Registers that results take in turn, as a free list gives them.
+constexpr uint32_t kResults = 1024;
 
 // Where a worker's answers go, of which there are none.
 class NoController final : public control::ClientChannel {

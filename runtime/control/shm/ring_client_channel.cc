@@ -143,12 +143,13 @@ void RingClientChannel::NoticeEnd(std::chrono::milliseconds longest_gap) {
   const bool is_unread = by_ring() && !detached_ && IsUnreadFor(longest_gap, now);
   const bool is_late = is_due && now - due_since_ >= longest_gap;
   const bool was_never_read = is_unread && rings_->writer.taken() == 0;
-  const bool is_interrupted = sockets_->interruptions() != interruptions_;
-  if (is_interrupted && (is_late || (is_unread && !was_never_read))) return DropRings();
+  const uint64_t interruptions = sockets_->interruptions();
+  if (interruptions != interruptions_ && (is_late || (is_unread && !was_never_read)))
+    return DropRings();
   // A controller that was told already takes no notice.
   if (was_never_read && now - told_to_read_ >= longest_gap) TellToRead();
   const bool all_is_well = !is_due && HasArrived() && rings_->writer.is_all_read();
-  if (all_is_well) interruptions_ = sockets_->interruptions();
+  if (all_is_well) interruptions_ = interruptions;
 }
 
 bool RingClientChannel::HasArrived() const {

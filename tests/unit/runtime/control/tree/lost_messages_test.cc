@@ -1,6 +1,6 @@
-// Connections that break, and come back, lose what was under way by them: what workers have said
-// arrives all the same, once and in order, and nobody is given up for it. Of what they are told,
-// nobody misses anything without a sign.
+// Connections that break, and come back, lose what was under way by them. What workers have said
+// arrives all the same, once and in order, and nobody is given up for it. A worker notices when it
+// has missed a command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

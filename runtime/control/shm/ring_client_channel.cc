@@ -212,9 +212,7 @@ Status RingClientChannel::Send(const Message& message) {
     return OkStatus();
   }
   since_by_socket_ = 0;
-  Message numbered{NoteFrame(kNumberMagic, number)};
-  numbered.insert(numbered.end(), message.begin(), message.end());
-  return sockets_->Send(numbered);
+  return sockets_->Send(WithNote(kNumberMagic, number, message));
 }
 
 bool RingClientChannel::Receive(Message* message) {

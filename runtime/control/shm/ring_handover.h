@@ -60,6 +60,12 @@ inline Frame NoteFrame(uint64_t magic, uint64_t value) {
   const RingNote note{magic, value};
   return Frame::Copy(&note, sizeof note);
 }
+// `message` with a note in front of it.
+inline Message WithNote(uint64_t magic, uint64_t value, const Message& message) {
+  Message noted{NoteFrame(magic, value)};
+  noted.insert(noted.end(), message.begin(), message.end());
+  return noted;
+}
 // The value of the note that `message` begins with; none: it begins with none.
 inline std::optional<uint64_t> ReadNote(uint64_t magic, const Message& message) {
   RingNote note;

@@ -245,9 +245,7 @@ void RingServerChannel::SendNumbered(absl::Span<const int> slots, const Message&
   for (const int index : slots) {
     if (slots_[static_cast<size_t>(index)] == nullptr) continue;  // it was broken meanwhile
     Slot& slot = at(index);
-    Message numbered{NoteFrame(kBySocketMagic, ++slot.by_socket)};
-    numbered.insert(numbered.end(), message.begin(), message.end());
-    (void)sockets_->Send({&slot.peer, 1}, numbered);
+    (void)sockets_->Send({&slot.peer, 1}, WithNote(kBySocketMagic, ++slot.by_socket, message));
   }
 }
 

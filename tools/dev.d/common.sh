@@ -10,6 +10,7 @@ TICKER=""
 cleanup() {
   [[ -z "$TICKER" ]] || kill "$TICKER" 2>/dev/null || true
   stop_ahead
+  stop_beside
   [[ "$KEEP_LOGS" == 1 ]] || rm -rf "$LOGS"
 }
 trap cleanup EXIT
@@ -30,13 +31,14 @@ usage_error() {
 }
 
 # step TITLE COMMAND...: runs a command quietly. Prints "TITLE ... 12 s"; on failure also the end of
-# its log, and returns its status. The log is $LOGS/last afterwards, and $LOGS/times has the seconds of every step.
+# its log, and returns its status. The log is LAST_LOG afterwards, and $LOGS/times has the seconds of every step.
 step() {
   local title="$1" start=$SECONDS status=0
   shift
   local log
   log="$(mktemp "$LOGS/step.XXXXXX")"
-  ln -sfn "$log" "$LOGS/last"
+  # shellcheck disable=SC2034 # tally.sh and test.sh read it
+  LAST_LOG="$log"
   printf '%s ... ' "$title"
   start_ticker "$title"
   "$@" >"$log" 2>&1 </dev/null || status=$?

@@ -22,7 +22,7 @@ count_step() {
     PASSED=$((PASSED + 1))
   else
     FAILED=$((FAILED + 1))
-    failed "$name" "$(readlink "$LOGS/last")"
+    failed "$name" "$LAST_LOG"
   fi
 }
 

@@ -80,21 +80,29 @@ test_in_depth() {
   run_suite "tests under TSan" "$during_tsan" sanitized_bazel "${tsan[@]}" -- \
     "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
   [[ $NAMED == 0 ]] || return 0
-  # These wait: for packages, jobs, containers.
+  [[ $cluster == 0 ]] || install_kubernetes
+  local why_no_packages
+  why_no_packages="$(lacks_root || lacks deployments debootstrap lintian)" || true
+  # Images consist of packages, which are not to be made twice at once.
+  [[ -n "$why_no_packages" ]] || make_packages || true
+  # These wait: for nodes, packages, jobs, containers.
   start_ahead fuzz tidy
-  script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" make_and_check_packages
+  start_beside kubernetes_as_tests
+  script_as_test packaging/check.sh "$why_no_packages" make_and_check_packages
   script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" check_slurm_example
   containers_as_tests
-  stop_ahead
-  [[ $cluster == 0 ]] || install_kubernetes
-  chart_as_test
-  start_ahead fuzz tidy
-  script_as_test tests/kubernetes/e2e.sh \
-    "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
-    check_chart_on_cluster
+  finish_beside "Waiting for the chart and its Kubernetes"
   stop_ahead
   fuzz_as_tests
   lint_as_tests
+}
+
+# The chart, read, and tried on nodes.
+kubernetes_as_tests() {
+  chart_as_test
+  script_as_test tests/kubernetes/e2e.sh \
+    "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
+    check_chart_on_cluster
 }
 
 # The texts of the chart.
@@ -205,7 +213,7 @@ containers_as_tests() {
   local log status=0
   step "Tests of images and docker compose" env PYTHONDONTWRITEBYTECODE=1 \
     /usr/bin/python3 tests/compose/run.py "$(binaries)" || status=$?
-  log="$(readlink "$LOGS/last")"
+  log="$LAST_LOG"
   [[ $status -eq 0 ]] || failed tests/compose/run.py "$log"
   grep -E '^ {4}(skipped|FAILED) ' "$log" || true
   [[ "$(tail -n 1 "$log")" =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]] ||

@@ -28,7 +28,6 @@ class OpenBatch {
   // The number of the next command.
   uint64_t next_command() const { return next_command_; }
   size_t size_bytes() const { return writer_.size_bytes(); }
-  bool IsEmpty() const { return writer_.empty(); }
   // When SendIfDue() first let a command wait that is here; older than the last that was sent if
   // none is.
   Deadline::Clock::time_point waits_since() const { return first_issued_; }

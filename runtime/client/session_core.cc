@@ -318,9 +318,11 @@ void SessionCore::Keep() {
     }
     link_->NoteRound();
     if (stopping_) return;
-    // What is younger, because others have left with a batch of their own, waits its own time.
+    // What is younger, because others have left with a batch of their own, waits its own time. Until
+    // then this thread need not be woken for what comes next, which takes the caller longer than
+    // many a command does.
     const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;
-    if (keeper_active_ && (is_due || batch_.IsEmpty())) {
+    if (keeper_active_ && is_due) {
       keeper_active_ = false;
       // If this fails the session is lost, as the next call will say.
       (void)batch_.Send();

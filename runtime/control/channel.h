@@ -78,6 +78,12 @@ class Channel {
   // wait_fd() readable only in between, so it is asked once more after BeginSleep().
   virtual void BeginSleep() {}
   virtual void EndSleep() {}
+  // Instead of EndSleep(), by a thread that has not slept: nothing has woken it, and what the
+  // system may have to say is left to the next look.
+  virtual void CancelSleep() { EndSleep(); }
+  // HasInput() without what only the system knows, and wait_fd() tells who sleeps on it: what has
+  // come through shared memory, and what has been found already.
+  virtual bool HasInputAtHand() { return HasInput(); }
 
   // True if what comes is brought by processes that share memory with this one, and by nothing in
   // between: they are what a thread gives the processor to that waits awake (YieldPhase).

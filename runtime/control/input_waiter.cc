@@ -16,23 +16,31 @@ namespace {
 // Waiting threads that yield to each other come back within a few microseconds each.
 constexpr std::chrono::microseconds kLongYieldForSockets{100};
 constexpr std::chrono::microseconds kLongYieldForMemory{1000};
-constexpr std::chrono::milliseconds kSleepAtOnceFor{100};
+// After a first long yield, which may have been a moment's chance; and where one follows another.
+constexpr std::chrono::milliseconds kShortestCrowd{4};
+constexpr std::chrono::milliseconds kLongestCrowd{128};
 
 }  // namespace
 
+void Crowd::NoteLongYield(Clock::time_point before, Clock::time_point after) {
+  const bool is_there_yet = before < until_ + length_;
+  length_ = is_there_yet ? std::min<Clock::duration>(2 * length_, kLongestCrowd) : kShortestCrowd;
+  until_ = after + length_;
+}
+
 void YieldPhase::Begin(For what) {
   long_yield_ = what == For::kMemory ? kLongYieldForMemory : kLongYieldForSockets;
-  const Clock::time_point now = Clock::now();
-  end_ = now < crowded_until_ ? now : now + longest_;
+  const auto now = Crowd::Clock::now();
+  end_ = crowd_.Lasts(now) ? now : now + longest_;
 }
 
 bool YieldPhase::Yield() {
-  const Clock::time_point before = Clock::now();
+  const auto before = Crowd::Clock::now();
   if (before >= end_) return false;
   sched_yield();
-  const Clock::time_point after = Clock::now();
+  const auto after = Crowd::Clock::now();
   if (after - before > long_yield_) {
-    crowded_until_ = after + kSleepAtOnceFor;
+    crowd_.NoteLongYield(before, after);
     end_ = after;
   }
   return true;
@@ -75,7 +83,7 @@ bool HasUndrainedInput(absl::Span<Channel* const> channels) {
 }
 
 // Descriptors are looked at in one of so many turns if no channel needs its own to tell.
-constexpr unsigned kTurnsBetweenPolls = 8;
+constexpr unsigned kTurnsBetweenPolls = 32;
 
 bool AnyDrained(absl::Span<Channel* const> channels) {
   return std::any_of(channels.begin(), channels.end(),

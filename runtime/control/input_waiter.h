@@ -9,13 +9,30 @@
 
 namespace lockstep::control {
 
+// Times in which other work wants the processor, as yields tell that took long. One may have been
+// chance, and is forgotten soon; while each try takes long again, it is tried less and less.
+//
+// Threads: one at a time.
+class Crowd {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  bool Lasts(Clock::time_point now) const { return now < until_; }
+  void NoteLongYield(Clock::time_point before, Clock::time_point after);
+
+ private:
+  Clock::time_point until_;
+  Clock::duration length_{0};
+};
+
 // The first moments of a wait: the thread yields and asks again instead of sleeping.
 //
 // Waking a sleeping thread costs tens of microseconds; asking again right away costs less than one.
 // So a waiting thread yields and asks again for a while before it sleeps. Where other work wants
 // the processor, a yield costs that work's whole time slice, while a sleeper would be woken at
-// once: so when yields take long, waits go to sleep without yielding for a while. What is long
-// depends on what is waited for. Behind a socket threads do its work, which want the processor.
+// once: so after a yield that took long, waits go to sleep without yielding for a while. What is
+// long depends on what is waited for. Behind a socket threads do its work, which want the
+// processor.
 //
 // Threads: one at a time.
 class YieldPhase {
@@ -30,12 +47,10 @@ class YieldPhase {
   bool Yield();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   const std::chrono::microseconds longest_;
   std::chrono::microseconds long_yield_{0};
-  Clock::time_point end_;
-  Clock::time_point crowded_until_;
+  Crowd::Clock::time_point end_;
+  Crowd crowd_;
 };
 
 // The thread yields and looks again for `poll_before_sleep`, and only then sleeps (YieldPhase): a

@@ -23,12 +23,14 @@ DirectClientChannel::~DirectClientChannel() {
 }
 
 Status DirectClientChannel::Send(const Message& message) {
-  if (door_->loop.Turn([&] { door_->clients->Put(name_, message); })) return OkStatus();
+  has_just_turned_ = door_->loop.Turn([&] { door_->clients->Put(name_, message); });
+  if (has_just_turned_) return OkStatus();
   return Unavailable("the controller of this process has ended");
 }
 
 bool DirectClientChannel::HasInput() {
-  if (looking_ > 0 && inbox_->is_empty()) door_->loop.TryTurn();
+  const bool has_just_turned = std::exchange(has_just_turned_, false);
+  if (looking_ > 0 && !has_just_turned && inbox_->is_empty()) door_->loop.TryTurn();
   return !inbox_->is_empty();
 }
 

@@ -42,8 +42,9 @@ class DirectClientChannel final : public ClientChannel {
   const std::shared_ptr<DirectDoor> door_;
   const std::shared_ptr<DirectInbox> inbox_;
   const PeerName name_;
-  int looking_ = 0;         // as often as BeginLooking() was called and EndLooking() was not
-  bool is_asleep_ = false;  // between BeginSleep() and EndSleep(): what comes is to wake it
+  int looking_ = 0;               // as often as BeginLooking() was called and EndLooking() was not
+  bool is_asleep_ = false;        // between BeginSleep() and EndSleep(): what comes is to wake it
+  bool has_just_turned_ = false;  // the loop: Send() has, and nothing was asked for since
 };
 
 }  // namespace lockstep::control

@@ -6,9 +6,10 @@ namespace lockstep::control {
 namespace {
 
 // To ask others takes as long as a client of this process needs for a message: they are asked in
-// one of so many turns, and by whoever is about to sleep. So they are also heard while clients of
-// this process always have something to say.
-constexpr unsigned kOthersEvery = 8;
+// one of so many looks, and by whoever is about to sleep. So they are also heard while clients of
+// this process always have something to say, which takes longer than to find nothing.
+constexpr unsigned kOthersEvery = 32;
+constexpr unsigned kLooksOfMessage = 4;
 
 }  // namespace
 
@@ -43,7 +44,9 @@ bool DirectServerChannel::HasInput() {
 }
 
 bool DirectServerChannel::Receive(PeerName* from, Message* message) {
-  const bool is_their_turn = ++looks_ % kOthersEvery == 0;
+  looks_ += said_.empty() ? 1 : kLooksOfMessage;
+  const bool is_their_turn = looks_ >= kOthersEvery;
+  if (is_their_turn) looks_ = 0;
   if (is_their_turn || (others_are_due_ && said_.empty())) {
     others_are_due_ = others_->Receive(from, message);
     last_is_direct_ = !others_are_due_;

@@ -35,6 +35,8 @@ class DirectServerChannel final : public ServerChannel {
   bool drained() const override { return said_.empty() && others_->drained(); }
   void BeginSleep() override { others_->BeginSleep(); }
   void EndSleep() override { others_->EndSleep(); }
+  void CancelSleep() override { others_->CancelSleep(); }
+  bool HasInputAtHand() override { return !said_.empty() || others_->HasInputAtHand(); }
   const std::string& endpoint() const override { return others_->endpoint(); }
   Status Send(absl::Span<const PeerName> peers, const Message& message) override;
   bool Receive(PeerName* from, Message* message) override;

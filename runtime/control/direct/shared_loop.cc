@@ -56,7 +56,7 @@ bool SharedLoop::EndSleep() {
   const bool was_called = std::exchange(is_called_, false);
   if (was_called) wake_up_->Clear();
   // Also where others look: what has woken it must not wake it again.
-  Disarm();
+  Disarm(Who::kSleeper);
   return was_called;
 }
 
@@ -65,16 +65,24 @@ void SharedLoop::Arm() {
   for (Channel* const channel : channels_) channel->BeginSleep();
 }
 
-void SharedLoop::Disarm() {
+void SharedLoop::Disarm(Who who) {
   is_armed_ = false;
-  for (Channel* const channel : channels_) channel->EndSleep();
+  for (Channel* const channel : channels_) {
+    if (who == Who::kSleeper) {
+      channel->EndSleep();
+    } else {
+      channel->CancelSleep();
+    }
+  }
 }
 
 // --- Other threads.
 
+// What the system has to say wakes its own thread, which sleeps.
 bool SharedLoop::HasInput() {
-  return std::any_of(channels_.begin(), channels_.end(),
-                     [](Channel* channel) { return !channel->drained() && channel->HasInput(); });
+  return std::any_of(channels_.begin(), channels_.end(), [](Channel* channel) {
+    return !channel->drained() && channel->HasInputAtHand();
+  });
 }
 
 void SharedLoop::HandOver() {
@@ -95,7 +103,9 @@ bool SharedLoop::Turn(absl::FunctionRef<void()> before) {
   std::lock_guard lock(mutex_);
   if (!is_open_) return false;
   before();
-  for (int turns = 0; turns < kMostTurns && work_.turn(); ++turns) {
+  // Who looks turns it again in a moment.
+  const int most = looking_ > 0 ? 1 : kMostTurns;
+  for (int turns = 0; turns < most && work_.turn(); ++turns) {
   }
   HandOver();
   return true;
@@ -112,7 +122,7 @@ void SharedLoop::TryTurn() {
 void SharedLoop::BeginLooking() {
   if (is_forked_child) return;
   std::lock_guard lock(mutex_);
-  if (looking_++ == 0 && is_armed_) Disarm();
+  if (looking_++ == 0 && is_armed_) Disarm(Who::kOther);
 }
 
 void SharedLoop::EndLooking() {

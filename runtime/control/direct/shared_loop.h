@@ -69,7 +69,8 @@ class SharedLoop final : public InputWaiter::Sharing {
   bool HasInput();
   // Peers are to wake the loop's own thread.
   void Arm();
-  void Disarm();
+  enum class Who { kSleeper, kOther };
+  void Disarm(Who who);
   // What a thread leaves behind that has turned it: the loop's own thread does it, or is woken.
   void HandOver();
   // Wakes the loop's own thread, which sleeps.

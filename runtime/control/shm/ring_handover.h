@@ -39,7 +39,7 @@ inline constexpr RingSizes kClientRings = {(uint64_t{256} << 10) / 8, (uint64_t{
 
 // Who waits for what comes by ring looks at the sockets in one of so many turns: that is some
 // system calls, and a look at a ring none.
-inline constexpr unsigned kSocketsEvery = 8;
+inline constexpr unsigned kSocketsEvery = 32;
 
 // A frame in front of a message, or alone.
 struct RingNote {

@@ -8,9 +8,9 @@
 namespace lockstep::control {
 namespace {
 
-// Between two looks at the host while there is always something to read, and between two turns of
-// the sockets before the rings.
-constexpr unsigned kLookEvery = 8;
+// Between two looks at the host, which are system calls, while peers by ring are waited for or have
+// something to say; and between two turns of the sockets before the rings.
+constexpr unsigned kLookEvery = 32;
 constexpr unsigned kSocketsFirstEvery = 16;
 // Clients by socket want as much as those by ring.
 constexpr unsigned kClientSocketsFirstEvery = 2;
@@ -299,13 +299,22 @@ bool RingServerChannel::Slot::HasInput() const {
   return held.has_value() ? held->number == received + 1 : reader.HasInput();
 }
 
+bool RingServerChannel::MustLookAtHost() {
+  return ++looks_ % kLookEvery == 0 || std::exchange(must_look_, false);
+}
+
 bool RingServerChannel::HasInput() {
-  if (++looks_ % kLookEvery == 0) LookAtHost();
+  if (MustLookAtHost()) LookAtHost();
+  if (MustAskSockets()) sockets_are_due_ = sockets_->HasInput();
+  return HasInputAtHand();
+}
+
+bool RingServerChannel::HasInputAtHand() {
   PublishWaiting();
   ActivateMapped();
-  if (!broken_.empty()) return true;
-  if (MustAskSockets()) sockets_are_due_ = sockets_->HasInput();
-  if (stashed_.has_value() || sockets_are_due_) return true;
+  // Sending may have taken away what would wake those who sleep.
+  if (!sockets_are_due_ && !sockets_->drained()) sockets_are_due_ = sockets_->HasInput();
+  if (!broken_.empty() || stashed_.has_value() || sockets_are_due_) return true;
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot != nullptr && slot->HasInput()) return true;
   }
@@ -316,20 +325,24 @@ void RingServerChannel::BeginSleep() {
   if (!std::exchange(is_asleep_, true)) {
     ForEachOutput([](RingOutput& output) { output.memory().header().sleep.Begin(); });
   }
-  looks_ = kLookEvery - 1;  // the next look is a whole one
+  must_look_ = true;
 }
 
 void RingServerChannel::EndSleep() {
-  if (std::exchange(is_asleep_, false)) {
-    ForEachOutput([](RingOutput& output) { output.memory().header().sleep.End(); });
-  }
+  CancelSleep();
   LookAtHost();
+}
+
+void RingServerChannel::CancelSleep() {
+  must_look_ = false;
+  if (!std::exchange(is_asleep_, false)) return;
+  ForEachOutput([](RingOutput& output) { output.memory().header().sleep.End(); });
 }
 
 bool RingServerChannel::Receive(PeerName* from, Message* message) {
   PublishWaiting();
   ActivateMapped();
-  if (++looks_ % kLookEvery == 0) LookAtHost();
+  if (MustLookAtHost()) LookAtHost();
   if (TakeStashed(from, message)) return true;
   const unsigned first_every = shared_ == nullptr ? kClientSocketsFirstEvery : kSocketsFirstEvery;
   const bool sockets_first = looks_ % first_every == 0;

@@ -64,6 +64,8 @@ class RingServerChannel final : public ServerChannel {
   bool drained() const override { return slot_of_.empty() && sockets_->drained(); }
   void BeginSleep() override;
   void EndSleep() override;
+  void CancelSleep() override;
+  bool HasInputAtHand() override;
   bool by_memory() const override { return slot_of_.size() == slots_.size(); }
   const std::string& endpoint() const override { return sockets_->endpoint(); }
   Status Send(absl::Span<const PeerName> peers, const Message& message) override;
@@ -126,7 +128,8 @@ class RingServerChannel final : public ServerChannel {
   // Each output once.
   template <typename Do>
   void ForEachOutput(Do&& what);
-  // Who has mapped its ring, and who has ended.
+  // Who has mapped its ring, and who has ended. In one of so many turns, and before a sleep.
+  bool MustLookAtHost();
   void LookAtHost();
   // Those that have mapped their ring are written to, once nothing waits for room. Not while a
   // message is sent, whose way is chosen by who is written to.
@@ -164,6 +167,7 @@ class RingServerChannel final : public ServerChannel {
   std::vector<Broken> broken_;
   size_t turn_ = 0;
   unsigned looks_ = 0;
+  bool must_look_ = false;       // at the host, before somebody sleeps
   bool is_asleep_ = false;       // or about to be
   bool sockets_are_due_ = true;  // their descriptor was readable, or they had something
   // Of the message that was received last.

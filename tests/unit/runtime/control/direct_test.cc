@@ -43,6 +43,7 @@ class FakePeers final : public ServerChannel {
     sleeps = false;
     wake_up_.Clear();
   }
+  void CancelSleep() override { sleeps = false; }
   const std::string& endpoint() const override { return endpoint_; }
   Status Send(absl::Span<const PeerName> peers, const Message& message) override {
     for (const PeerName& peer : peers) told.push_back(peer + ": " + Heard(message));
@@ -259,6 +260,24 @@ TEST_F(DirectTest, ADoorIsFoundInItsSpaceUntilItsOwnerLetsItGo) {
   EXPECT_EQ(FindDoor(&other_space, "inproc://a"), nullptr);
   door_.reset();
   EXPECT_EQ(FindDoor(&space, "inproc://a"), nullptr);
+}
+
+// What has woken the loop's own thread is for that thread to take: another one asks the system
+// nothing when it begins to look, and when it is about to go.
+TEST_F(DirectTest, WhoBeginsToLookLeavesAWakeUpToWhomItIsFor) {
+  const auto client = Connect();
+  FallAsleep();
+  PeerAnswers("for nobody");
+  client->BeginLooking();
+  EXPECT_FALSE(peers_->sleeps);
+  EXPECT_TRUE(IsReadable(peers_->wait_fd()));
+  Message message;
+  EXPECT_FALSE(client->Receive(&message));
+  client->EndLooking();
+  EXPECT_TRUE(peers_->sleeps);
+  const auto lock = door_->loop.Lock();
+  door_->loop.EndSleep();
+  EXPECT_FALSE(IsReadable(peers_->wait_fd()));
 }
 
 // Clients that look, sleep and send at the same time as the loop's own thread and a peer: each

@@ -111,6 +111,31 @@ INSTANTIATE_TEST_SUITE_P(PollBeforeSleep, InputWaiterTest, testing::Values(0us, 
                            return std::to_string(info.param.count()) + "us";
                          });
 
+TEST(CrowdTest, OneLongYieldIsForgottenSoonAndSomeInARowAreNot) {
+  Crowd crowd;
+  Crowd::Clock::time_point now{1h};
+  // Tries again as soon as it may, and what it takes is how long the last try has kept it asleep.
+  const auto try_until_it_is_over = [&] {
+    const auto before = now;
+    now += 3ms;
+    crowd.NoteLongYield(before, now);
+    const auto after = now;
+    while (crowd.Lasts(now)) now += 1ms;
+    return now - after;
+  };
+  EXPECT_FALSE(crowd.Lasts(now));
+  const auto first = try_until_it_is_over();
+  EXPECT_LE(first, 5ms);
+  EXPECT_GT(try_until_it_is_over(), first);
+  for (int i = 0; i < 10; ++i) (void)try_until_it_is_over();
+  const auto longest = try_until_it_is_over();
+  EXPECT_GE(longest, 100ms);
+  EXPECT_LE(longest, 200ms);
+  // Nothing took long for as long again: it was chance.
+  now += 2 * longest;
+  EXPECT_EQ(try_until_it_is_over(), first);
+}
+
 TEST(WakeUpTest, ManySignalsNeedOneClear) {
   WakeUp wake_up;
   for (int i = 0; i < 1000; ++i) wake_up.Signal();

@@ -145,6 +145,37 @@ TEST_F(ClientRingsTest, WhoSleepsWhenRingsComeIsWokenByThem) {
   EXPECT_EQ(Take(client), "wake up");
 }
 
+TEST_F(ClientRingsTest, WhatIsAtHandIsSeenAndWhatHasWokenASleeperIsLeftToIt) {
+  Client client = Connect();
+  const auto is_readable = [&] {
+    pollfd set = {server_->wait_fd(), POLLIN, 0};
+    return poll(&set, 1, 0) == 1;
+  };
+  ASSERT_TRUE(client.channel->Send(Text("hello by ring")).ok());
+  PeerName from;
+  ASSERT_EQ(TakeFromClients(&from), "hello by ring");
+  // What the system had to say is known.
+  const Deadline deadline = Deadline::After(kLong);
+  while (is_readable()) {
+    ASSERT_FALSE(deadline.Expired());
+    server_->BeginSleep();
+    (void)server_->HasInput();
+  }
+  server_->CancelSleep();
+  EXPECT_FALSE(server_->HasInputAtHand());
+  ASSERT_TRUE(client.channel->Send(Text("nobody sleeps")).ok());
+  EXPECT_TRUE(server_->HasInputAtHand());
+  EXPECT_FALSE(is_readable());
+  server_->BeginSleep();
+  ASSERT_TRUE(client.channel->Send(Text("wake up")).ok());
+  server_->CancelSleep();
+  EXPECT_TRUE(is_readable());
+  server_->EndSleep();
+  EXPECT_FALSE(is_readable());
+  EXPECT_EQ(TakeFromClients(&from), "nobody sleeps");
+  EXPECT_EQ(TakeFromClients(&from), "wake up");
+}
+
 TEST_F(ClientRingsTest, OneThatEndsLeavesItsRingToOthersOnceItWasRead) {
   for (int i = 0; i < 10; ++i) {
     Client client = Connect();

@@ -79,7 +79,8 @@ class Channel {
   virtual void BeginSleep() {}
   virtual void EndSleep() {}
   // Instead of EndSleep(), by a thread that has not slept: nothing has woken it, and what the
-  // system may have to say is left to the next look.
+  // system may have to say is left to the next look. Leaves wait_fd() as readable as it is, for a
+  // thread that does sleep.
   virtual void CancelSleep() { EndSleep(); }
   // HasInput() without what only the system knows, and wait_fd() tells who sleeps on it: what has
   // come through shared memory, and what has been found already.

@@ -16,22 +16,32 @@ namespace {
 // Waiting threads that yield to each other come back within a few microseconds each.
 constexpr std::chrono::microseconds kLongYieldForSockets{100};
 constexpr std::chrono::microseconds kLongYieldForMemory{1000};
-// After a first long yield, which may have been a moment's chance; and where one follows another.
-constexpr std::chrono::milliseconds kShortestCrowd{4};
-constexpr std::chrono::milliseconds kLongestCrowd{128};
+// After a long yield, and where one follows another. In between so many waits may be short: where
+// one program takes turns with another, a wait takes long now and then, and most do not.
+constexpr Crowd::Clock::duration kShortestCrowd = std::chrono::milliseconds(4);
+constexpr Crowd::Clock::duration kLongestCrowd = std::chrono::milliseconds(128);
+constexpr int kShortWaits = 64;
 
 }  // namespace
 
-void Crowd::NoteLongYield(Clock::time_point before, Clock::time_point after) {
-  const bool is_there_yet = before < until_ + length_;
-  length_ = is_there_yet ? std::min<Clock::duration>(2 * length_, kLongestCrowd) : kShortestCrowd;
-  until_ = after + length_;
+void Crowd::NoteLongYield(Clock::time_point now) {
+  const bool is_there_yet = waits_ <= kShortWaits;
+  length_ =
+      std::clamp(is_there_yet ? 2 * length_ : Clock::duration(0), kShortestCrowd, kLongestCrowd);
+  until_ = now + length_;
+  waits_ = 0;
+}
+
+bool Crowd::BeginWait(Clock::time_point now) {
+  if (now < until_) return false;
+  waits_ = std::min(waits_ + 1, kShortWaits + 1);
+  return true;
 }
 
 void YieldPhase::Begin(For what) {
   long_yield_ = what == For::kMemory ? kLongYieldForMemory : kLongYieldForSockets;
   const auto now = Crowd::Clock::now();
-  end_ = crowd_.Lasts(now) ? now : now + longest_;
+  end_ = crowd_.BeginWait(now) ? now + longest_ : now;
 }
 
 bool YieldPhase::Yield() {
@@ -40,7 +50,7 @@ bool YieldPhase::Yield() {
   sched_yield();
   const auto after = Crowd::Clock::now();
   if (after - before > long_yield_) {
-    crowd_.NoteLongYield(before, after);
+    crowd_.NoteLongYield(after);
     end_ = after;
   }
   return true;

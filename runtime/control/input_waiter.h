@@ -10,19 +10,21 @@
 namespace lockstep::control {
 
 // Times in which other work wants the processor, as yields tell that took long. One may have been
-// chance, and is forgotten soon; while each try takes long again, it is tried less and less.
+// chance; while one wait after another takes long, it is tried less and less.
 //
 // Threads: one at a time.
 class Crowd {
  public:
   using Clock = std::chrono::steady_clock;
 
-  bool Lasts(Clock::time_point now) const { return now < until_; }
-  void NoteLongYield(Clock::time_point before, Clock::time_point after);
+  // False: do not yield in this wait.
+  bool BeginWait(Clock::time_point now);
+  void NoteLongYield(Clock::time_point now);
 
  private:
   Clock::time_point until_;
   Clock::duration length_{0};
+  int waits_ = 0;  // that have yielded since the last long one
 };
 
 // The first moments of a wait: the thread yields and asks again instead of sleeping.

@@ -23,7 +23,10 @@ DirectClientChannel::~DirectClientChannel() {
 }
 
 Status DirectClientChannel::Send(const Message& message) {
-  has_just_turned_ = door_->loop.Turn([&] { door_->clients->Put(name_, message); });
+  using Then = SharedLoop::Then;
+  const bool looks = looking_ > 0 && !is_asleep_;
+  has_just_turned_ = door_->loop.Turn([&] { door_->clients->Put(name_, message); },
+                                      looks ? Then::kTurnsAgain : Then::kLeaves);
   if (has_just_turned_) return OkStatus();
   return Unavailable("the controller of this process has ended");
 }

@@ -98,13 +98,12 @@ void SharedLoop::Call() {
   if (!std::exchange(is_called_, true)) wake_up_->Signal();
 }
 
-bool SharedLoop::Turn(absl::FunctionRef<void()> before) {
+bool SharedLoop::Turn(absl::FunctionRef<void()> before, Then then) {
   if (is_forked_child) return false;
   std::lock_guard lock(mutex_);
   if (!is_open_) return false;
   before();
-  // Who looks turns it again in a moment.
-  const int most = looking_ > 0 ? 1 : kMostTurns;
+  const int most = then == Then::kTurnsAgain ? 1 : kMostTurns;
   for (int turns = 0; turns < most && work_.turn(); ++turns) {
   }
   HandOver();

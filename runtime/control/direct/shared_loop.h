@@ -55,8 +55,10 @@ class SharedLoop final : public InputWaiter::Sharing {
   // parent's, with which the child shares memory.
 
   // Calls `before` with the lock held, and then turns the loop until it has nothing to do, or its
-  // own thread does the rest. False: it is closed, and nothing was done.
-  bool Turn(absl::FunctionRef<void()> before);
+  // own thread does the rest; once, if the caller turns it again in a moment. False: it is closed,
+  // and nothing was done.
+  enum class Then { kLeaves, kTurnsAgain };
+  bool Turn(absl::FunctionRef<void()> before, Then then = Then::kLeaves);
   // Turns it once, unless another thread does.
   void TryTurn();
   // Of Work, when it was turned last.

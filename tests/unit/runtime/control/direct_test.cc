@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,7 +36,11 @@ bool IsReadable(int fd) {
 // Peers that are not in this process, by memory: they wake whoever sleeps, and nobody else.
 class FakePeers final : public ServerChannel {
  public:
-  bool HasInput() override { return !said.empty(); }
+  bool HasInput() override {
+    ++asked_system;
+    return !said.empty();
+  }
+  bool HasInputAtHand() override { return !said.empty(); }
   int wait_fd() const override { return wake_up_.fd(); }
   bool drained() const override { return false; }
   void BeginSleep() override { sleeps = true; }
@@ -66,6 +71,7 @@ class FakePeers final : public ServerChannel {
   std::deque<std::string> said;
   std::vector<std::string> told;
   bool sleeps = false;
+  int asked_system = 0;
 
  private:
   const std::string endpoint_ = "fake";
@@ -89,6 +95,7 @@ class DirectTest : public testing::Test {
   }
 
   bool Turn() {
+    ++turns_;
     PeerName from;
     Message message;
     if (!clients_->Receive(&from, &message)) return false;
@@ -123,6 +130,7 @@ class DirectTest : public testing::Test {
   WakeUp wake_up_;
   Deadline next_turn_ = Deadline::After(hours(1));
   PeerName asked_;
+  int turns_ = 0;
 };
 
 TEST_F(DirectTest, WhatIsSentIsDoneWhenSendReturns) {
@@ -147,7 +155,7 @@ TEST_F(DirectTest, WhoLooksTurnsTheLoopAndIsNotWoken) {
   PeerAnswers("yes");
   // Peers of this channel are asked now and then only.
   bool has_come = false;
-  for (int i = 0; i < 32 && !has_come; ++i) has_come = client->Receive(&answer);
+  for (int i = 0; i < 100 && !has_come; ++i) has_come = client->Receive(&answer);
   ASSERT_TRUE(has_come);
   EXPECT_EQ(Heard(answer), "yes");
   client->EndLooking();
@@ -231,7 +239,7 @@ TEST_F(DirectTest, OthersAreHeardAndToldAsBefore) {
   // A client that always has something to say does not keep them out.
   PeerAnswers("never heard?");
   asked_ = stranger;
-  for (int i = 0; i < 32 && peers_->told.size() < 2; ++i) {
+  for (int i = 0; i < 100 && peers_->told.size() < 2; ++i) {
     ASSERT_TRUE(client->Send(Say("more")).ok());
   }
   EXPECT_THAT(peers_->told, testing::Contains("of another process: never heard?"));
@@ -268,16 +276,37 @@ TEST_F(DirectTest, WhoBeginsToLookLeavesAWakeUpToWhomItIsFor) {
   const auto client = Connect();
   FallAsleep();
   PeerAnswers("for nobody");
+  const int asked_before = peers_->asked_system;
   client->BeginLooking();
   EXPECT_FALSE(peers_->sleeps);
   EXPECT_TRUE(IsReadable(peers_->wait_fd()));
-  Message message;
-  EXPECT_FALSE(client->Receive(&message));
   client->EndLooking();
   EXPECT_TRUE(peers_->sleeps);
+  EXPECT_TRUE(OwnThreadIsCalled()) << "what it has said is at hand";
+  EXPECT_EQ(peers_->asked_system, asked_before);
   const auto lock = door_->loop.Lock();
   door_->loop.EndSleep();
   EXPECT_FALSE(IsReadable(peers_->wait_fd()));
+}
+
+// A thread that looks turns the loop again and again, and need not when it has just sent.
+TEST_F(DirectTest, WhoLooksTurnsOnceForWhatItSays) {
+  FallAsleep();
+  const auto client = Connect();
+  const auto turns_of = [&](const std::function<void()>& what) {
+    const int before = turns_;
+    what();
+    return turns_ - before;
+  };
+  Message answer;
+  const auto send = [&] { ASSERT_TRUE(client->Send(Say("hello")).ok()); };
+  EXPECT_GT(turns_of(send), 1) << "until nothing is left to do";
+  EXPECT_EQ(turns_of([&] { EXPECT_TRUE(client->Receive(&answer)); }), 0);
+  client->BeginLooking();
+  EXPECT_EQ(turns_of(send), 1);
+  EXPECT_EQ(turns_of([&] { EXPECT_TRUE(client->Receive(&answer)); }), 0);
+  EXPECT_EQ(turns_of([&] { EXPECT_FALSE(client->Receive(&answer)); }), 1);
+  client->EndLooking();
 }
 
 // Clients that look, sleep and send at the same time as the loop's own thread and a peer: each

@@ -111,29 +111,47 @@ INSTANTIATE_TEST_SUITE_P(PollBeforeSleep, InputWaiterTest, testing::Values(0us, 
                            return std::to_string(info.param.count()) + "us";
                          });
 
-TEST(CrowdTest, OneLongYieldIsForgottenSoonAndSomeInARowAreNot) {
-  Crowd crowd;
-  Crowd::Clock::time_point now{1h};
-  // Tries again as soon as it may, and what it takes is how long the last try has kept it asleep.
-  const auto try_until_it_is_over = [&] {
-    const auto before = now;
-    now += 3ms;
-    crowd.NoteLongYield(before, now);
-    const auto after = now;
-    while (crowd.Lasts(now)) now += 1ms;
-    return now - after;
-  };
-  EXPECT_FALSE(crowd.Lasts(now));
-  const auto first = try_until_it_is_over();
-  EXPECT_LE(first, 5ms);
-  EXPECT_GT(try_until_it_is_over(), first);
-  for (int i = 0; i < 10; ++i) (void)try_until_it_is_over();
-  const auto longest = try_until_it_is_over();
-  EXPECT_GE(longest, 100ms);
-  EXPECT_LE(longest, 200ms);
-  // Nothing took long for as long again: it was chance.
-  now += 2 * longest;
-  EXPECT_EQ(try_until_it_is_over(), first);
+class CrowdTest : public testing::Test {
+ protected:
+  // How long after a long yield none is tried, in steps of what passes between two waits.
+  std::chrono::nanoseconds AfterALongYield(std::chrono::microseconds between_waits) {
+    const auto begin = now_;
+    crowd_.NoteLongYield(now_);
+    do now_ += between_waits;
+    while (!crowd_.BeginWait(now_));
+    return now_ - begin;
+  }
+  void ManyShortWaits() {
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(crowd_.BeginWait(now_ += 20us));
+  }
+
+  Crowd crowd_;
+  Crowd::Clock::time_point now_{1h};
+};
+
+TEST_F(CrowdTest, ALongYieldNowAndThenIsForgottenSoon) {
+  EXPECT_TRUE(crowd_.BeginWait(now_));
+  for (int i = 0; i < 10; ++i) {
+    const auto asleep = AfterALongYield(100us);
+    EXPECT_GE(asleep, 3ms);
+    EXPECT_LE(asleep, 5ms);
+    ManyShortWaits();
+  }
+}
+
+// Also where long passes between two waits, as in a program that computes in between.
+TEST_F(CrowdTest, WhereEachTryTakesLongItIsTriedLessAndLess) {
+  for (const auto between_waits :
+       {std::chrono::microseconds(100), std::chrono::microseconds(10'000)}) {
+    EXPECT_TRUE(crowd_.BeginWait(now_));
+    const auto first = AfterALongYield(between_waits);
+    for (int i = 0; i < 10; ++i) (void)AfterALongYield(between_waits);
+    const auto longest = AfterALongYield(between_waits);
+    EXPECT_GT(longest, 5 * first);
+    EXPECT_GE(longest, 100ms);
+    EXPECT_LE(longest, 200ms);
+    ManyShortWaits();
+  }
 }
 
 TEST(WakeUpTest, ManySignalsNeedOneClear) {

@@ -19,7 +19,7 @@
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/arena.h"
-#include "tools/bench/communicator_ranks.h"
+#include "tools/bench/collectives/communicator_ranks.h"
 #include "tools/bench/report.h"
 #include "tools/bench/settings.h"
 

@@ -29,8 +29,9 @@ constexpr char kFaults[] = "faults";
 constexpr char kScale[] = "scale";
 constexpr char kGpu[] = "gpu";
 constexpr char kFragments[] = "fragments";
+constexpr char kCollectives[] = "collectives";
 
-constexpr std::array<Row, 18> kRows = {{
+constexpr std::array<Row, 19> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"answers", "a value or a small tensor after each call, beside a sync", MeasureAnswers},
     {"calls", "calls a second, issued and executed", MeasureCalls},
@@ -39,6 +40,9 @@ constexpr std::array<Row, 18> kRows = {{
     {"encode", "encoding one call", MeasureEncode},
     {"dispatch", "executing one call on a worker", MeasureDispatch},
     {"allreduce", "allreduce among processes of this host", MeasureAllReduce},
+    {kCollectives,
+     "all collectives of this host, beside Open MPI and plain memory; only with --only collectives",
+     MeasureCollectives},
     {"hosts", "allreduce among hosts", MeasureHosts},
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
     {"bulk", "the same where they share no memory", MeasureBulk},
@@ -98,11 +102,12 @@ bool Measure(const Row& row, const Command& command, Report& report) {
   return status.ok();
 }
 
-// Faults alone, or scale, or everything but them; GPUs are not everywhere, and Dask takes its time.
+// Faults alone, or scale, or everything but them; GPUs are not everywhere, and Dask and all
+// collectives take their time.
 bool IsMeasuredByItself(const std::string& row, const Command& command) {
   if (command.faults) return row == kFaults;
   if (command.scale) return row == kScale;
-  return row != kFaults && row != kScale && row != kGpu && row != kFragments;
+  return row != kFaults && row != kScale && row != kGpu && row != kFragments && row != kCollectives;
 }
 
 int Run(Command& command) {

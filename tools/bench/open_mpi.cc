@@ -68,7 +68,7 @@ StatusOr<OpenMpi> OpenMpi::Find() {
   StatusOr<std::string> mpirun = FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");
   if (!mpirun.ok()) mpirun = FindProgram("mpirun", "LOCKSTEP_MPIRUN", "");
   const StatusOr<std::string> ranks =
-      FindProgram("allreduce_mpi", "LOCKSTEP_ALLREDUCE_MPI", "tools/bench");
+      FindProgram("collective_mpi", "LOCKSTEP_COLLECTIVE_MPI", "tools/bench/collectives");
   if (!mpirun.ok() || !ranks.ok()) {
     return Unavailable("no Open MPI here: ",
                        Message(mpirun.ok() ? ranks.status() : mpirun.status()));

@@ -12,8 +12,6 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr size_t kKiB = 1 << 10;
-
 // What the goals are for sizes from kMiB on, and for smaller ones.
 struct Goals {
   double large;
@@ -89,11 +87,12 @@ Status Record(const Numbers& numbers, size_t size_bytes, std::vector<double>& va
 //
 // Open MPI runs with several tunings, and each size is compared with the one that is best for it.
 Status MeasureAllReduce(const Settings& settings, Report& report) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string ours,
-                            FindProgram("allreduce_shm", "LOCKSTEP_ALLREDUCE_SHM", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string ours,
+      FindProgram("collective_shm", "LOCKSTEP_COLLECTIVE_SHM", "tools/bench/collectives"));
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
 
-  std::vector<std::string> arguments = {settings.quick ? "0.03" : "0.08"};
+  std::vector<std::string> arguments = {"allreduce", "f32", settings.quick ? "0.03" : "0.08"};
   for (const size_t size : AllReduceSizes(settings.quick))
     arguments.push_back(std::to_string(size));
 
@@ -131,7 +130,7 @@ Status MeasureAllReduce(const Settings& settings, Report& report) {
 Status MeasureHosts(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string program,
-      FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench"));
+      FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench/collectives"));
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
   const std::vector<size_t> sizes =
       settings.quick ? std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB}
@@ -159,6 +158,8 @@ Status MeasureHosts(const Settings& settings, Report& report) {
     lines.push_back({size, &beside_gloo, &beside_mpi, &encrypted});
     arguments.push_back(std::to_string(size));
   }
+  std::vector<std::string> of_mpi = {"allreduce", "f32"};
+  of_mpi.insert(of_mpi.end(), arguments.begin(), arguments.end());
   const auto run = [&](const std::string& system) {
     std::vector<std::string> argv = {program, system, std::to_string(kRanks)};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -185,9 +186,8 @@ Status MeasureHosts(const Settings& settings, Report& report) {
       }
     }
     if (!mpi.ok()) continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const Numbers theirs,
-        RunRival(mpi->Run(kRanks, MpiOverTcp(), arguments, settings.scratch)));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Numbers theirs,
+                              RunRival(mpi->Run(kRanks, MpiOverTcp(), of_mpi, settings.scratch)));
     for (const SizeLine& line : lines) {
       LOCKSTEP_RETURN_IF_ERROR(
           Record(theirs, line.size_bytes, line.beside_mpi->Rival("Open MPI over tcp").values));

@@ -27,6 +27,8 @@ Status MeasureEncode(const Settings& settings, Report& report);
 Status MeasureDispatch(const Settings& settings, Report& report);
 // The data plane on one host.
 Status MeasureAllReduce(const Settings& settings, Report& report);
+// The same, all collectives.
+Status MeasureCollectives(const Settings& settings, Report& report);
 // The data plane between hosts.
 Status MeasureHosts(const Settings& settings, Report& report);
 // From the client's memory into worker-0's tensor.

@@ -9,6 +9,7 @@
 
 namespace lockstep::bench {
 
+constexpr size_t kKiB = size_t{1} << 10;
 constexpr size_t kMiB = size_t{1} << 20;
 
 struct Settings {

@@ -10,6 +10,8 @@
 namespace lockstep::collective::shm {
 namespace {
 
+constexpr size_t kCopiedByOneBytes = size_t{4} << 20;
+
 Stores StoresFor(size_t touched_bytes) {
   return ExceedsCaches(touched_bytes) ? Stores::kStream : Stores::kCached;
 }
@@ -42,6 +44,21 @@ const void* PartOf(ConstBuffer buffer, Counts counts, Rank rank) {
 
 }  // namespace
 
+template <typename Do>
+void Movements::ForEachPart(Counts counts, Order order, Do&& what) const {
+  const auto own = static_cast<size_t>(OffsetOf(counts, rank()));
+  what(rank(), own, counts[static_cast<size_t>(rank())]);
+  const int first = order == Order::kNextRankFirst ? rank() : 0;
+  size_t offset = order == Order::kNextRankFirst ? own : 0;
+  for (int i = 0; i < size(); ++i) {
+    const int r = (first + i) % size();
+    if (r == 0) offset = 0;
+    const int64_t count = counts[static_cast<size_t>(r)];
+    if (r != rank()) what(r, offset, count);
+    offset += static_cast<size_t>(count);
+  }
+}
+
 Movements::Movements(Team& team) : team_(team), destinations_(static_cast<size_t>(team.size())) {}
 
 Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
@@ -51,11 +68,16 @@ Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline d
       Call{.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
       send, rank() == root ? Counts(&count, 1) : Counts(), recv);
   x.Compare(recv.count);
-  if (recv.size_bytes() > kFlatBytes) x.OfferRecv();
-  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
-
   const size_t element_bytes = SizeOf(recv.dtype);
   const Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size()));
+  // What exceeds the caches is read once for all, each slice by another rank. What does not is
+  // better copied by whom it is for, who finds it in a cache then; unless it is much, and of two
+  // ranks one would only wait for the other.
+  const bool is_large =
+      stores == Stores::kStream || (size() == 2 && recv.size_bytes() > kCopiedByOneBytes);
+  if (is_large) x.OfferRecv();
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+
   const auto pull = [&](const Window& window) {
     Copy(x.Destination(rank(), 0, window), x.Source(root, 0, 0, window),
          (window.end - window.begin) * element_bytes, stores);
@@ -71,7 +93,7 @@ Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline d
     CopyToAll(absl::MakeConstSpan(destinations_).first(num), from + slice.begin * element_bytes,
               slice.count * element_bytes, stores);
   };
-  const bool shares = x.touches() && x.all_reachable();
+  const bool shares = is_large && x.touches() && x.all_reachable();
   return x.ForEachWindow(
       recv.count,
       [&](const Window& window) {
@@ -95,15 +117,12 @@ Status Movements::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadli
   return x.ForEachWindow(
       LongestOf(counts),
       [&](const Window& window) {
-        size_t offset = 0;
-        for (int r = 0; r < size(); ++r) {
-          const int64_t count = counts[static_cast<size_t>(r)];
-          if (const size_t n = window.CountOf(count); n > 0) {
-            Copy(x.Destination(rank(), offset, window), x.Source(r, 0, 0, window),
-                 n * element_bytes, stores);
-          }
-          offset += static_cast<size_t>(count);
-        }
+        ForEachPart(counts, Order::kRankZeroFirst, [&](int r, size_t offset, int64_t count) {
+          const size_t n = window.CountOf(count);
+          if (n == 0) return;
+          Copy(x.Destination(rank(), offset, window), x.Source(r, 0, 0, window), n * element_bytes,
+               stores);
+        });
       },
       deadline);
 }
@@ -185,17 +204,14 @@ Status Movements::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Co
   return x.ForEachWindow(
       longest,
       [&](const Window& window) {
-        size_t offset = 0;
-        for (int r = 0; r < size(); ++r) {
-          const int64_t count = recv_counts[static_cast<size_t>(r)];
-          if (const size_t n = window.CountOf(count); n > 0) {
-            const Counts theirs = team_.CountsOf(r).first(static_cast<size_t>(size()));
-            const auto source_offset = static_cast<size_t>(OffsetOf(theirs, rank()));
-            Copy(x.Destination(rank(), offset, window), x.Source(r, mine, source_offset, window),
-                 n * element_bytes, stores);
-          }
-          offset += static_cast<size_t>(count);
-        }
+        ForEachPart(recv_counts, Order::kNextRankFirst, [&](int r, size_t offset, int64_t count) {
+          const size_t n = window.CountOf(count);
+          if (n == 0) return;
+          const Counts theirs = team_.CountsOf(r).first(static_cast<size_t>(size()));
+          const auto source_offset = static_cast<size_t>(OffsetOf(theirs, rank()));
+          Copy(x.Destination(rank(), offset, window), x.Source(r, mine, source_offset, window),
+               n * element_bytes, stores);
+        });
       },
       deadline);
 }

@@ -33,6 +33,12 @@ class Movements {
  private:
   int rank() const { return team_.rank(); }
   int size() const { return team_.size(); }
+  // Calls what(r, offset, count) for each rank, this one first, which is in its cache. `offset`:
+  // elements before the part of rank `r`. What all read they read in the same order, so that who
+  // comes later finds it in a cache; what only one reads it reads from where nobody else does.
+  enum class Order { kRankZeroFirst, kNextRankFirst };
+  template <typename Do>
+  void ForEachPart(Counts counts, Order order, Do&& what) const;
   // Checks that all pairs of an all-to-all agree. Returns the length of the longest part.
   StatusOr<size_t> ComparePairs() const;
 

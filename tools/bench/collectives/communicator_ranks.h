@@ -1,11 +1,11 @@
-// Lockstep's ranks as processes of their own, for the allreduce benchmarks.
+// Lockstep's ranks as processes of their own, for the benchmarks of collectives.
 #pragma once
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/tensor/arena.h"
-#include "tools/bench/allreduce_timing.h"
+#include "tools/bench/collectives/ranks.h"
 #include "tools/bench/rival_process.h"
 
 namespace lockstep::bench {
@@ -54,13 +54,11 @@ class CommunicatorRanks final : public Ranks {
   int rank() const override { return communicator_->rank(); }
   int size() const override { return communicator_->size(); }
 
-  float* Allocate(size_t count) override {
-    auto storage = arena_->Allocate(count * sizeof(float));
+  void* Allocate(size_t size_bytes) override {
+    auto storage = arena_->Allocate(size_bytes);
     RequireOk(storage.status());
     storages_.push_back(*storage);
-    auto* data = static_cast<float*>((*storage)->data());
-    std::fill_n(data, count, 0.0F);
-    return data;
+    return std::memset((*storage)->data(), 0, size_bytes);
   }
   // One deadline for the barrier and what is timed after it: reading the clock is no part of
   // either.
@@ -68,9 +66,32 @@ class CommunicatorRanks final : public Ranks {
     deadline_ = Soon();
     RequireOk(communicator_->Barrier(deadline_));
   }
-  void AllReduce(float* data, size_t count) override {
-    const Buffer buffer = ViewOf(data, count);
-    RequireOk(communicator_->AllReduce(buffer, buffer, collective::ReduceOp::kSum, deadline_));
+  void Run(const Operation& operation, const void* send, void* recv, size_t count) override {
+    const DType dtype = TypeOf(operation.element);
+    const auto ranks = static_cast<size_t>(size());
+    const size_t part = count / ranks;
+    counts_.assign(ranks, static_cast<int64_t>(part));
+    const auto sends = [&](size_t elements) { return ConstBuffer{send, elements, dtype}; };
+    const auto receives = [&](size_t elements) { return Buffer{recv, elements, dtype}; };
+    RequireOk([&] {
+      switch (operation.kind) {
+        case Kind::kAllReduce:
+          return communicator_->AllReduce(sends(count), receives(count), collective::ReduceOp::kSum,
+                                          deadline_);
+        case Kind::kReduceScatter:
+          return communicator_->ReduceScatter(sends(count), receives(part), counts_,
+                                              collective::ReduceOp::kSum, deadline_);
+        case Kind::kBroadcast:
+          return communicator_->Broadcast(rank() == 0 ? sends(count) : ConstBuffer(),
+                                          receives(count), 0, deadline_);
+        case Kind::kAllGather:
+          return communicator_->AllGather(sends(part), receives(count), counts_, deadline_);
+        case Kind::kAllToAll:
+          return communicator_->AllToAll(sends(count), counts_, receives(count), counts_,
+                                         deadline_);
+      }
+      return InvalidArgument("no operation");
+    }());
   }
   double Max(double value) override {
     const Buffer buffer = ViewOf(&value, 1);
@@ -79,9 +100,16 @@ class CommunicatorRanks final : public Ranks {
   }
 
  private:
+  static DType TypeOf(Element element) {
+    return element == Element::kFloat32    ? DType::kFloat32
+           : element == Element::kBFloat16 ? DType::kBFloat16
+                                           : DType::kInt8;
+  }
+
   std::unique_ptr<collective::Communicator> communicator_;
   std::shared_ptr<tensor::Arena> arena_;
   Deadline deadline_ = Soon();
+  std::vector<int64_t> counts_;  // each rank's part
   std::vector<std::shared_ptr<tensor::Storage>> storages_;
 };
 

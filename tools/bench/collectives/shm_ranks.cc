@@ -1,6 +1,6 @@
-// Lockstep's shared-memory ranks as processes of their own, for the allreduce benchmark.
+// Lockstep's shared-memory ranks as processes of their own.
 //
-//     allreduce_shm RANKS SECONDS SIZE...      see allreduce_timing.h
+//     collective_shm RANKS KIND ELEMENT SECONDS SIZE...      see operation.h and timing.h
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,15 +12,15 @@
 
 #include "runtime/collective/shm/shm.h"
 #include "runtime/tensor/arena.h"
-#include "tools/bench/allreduce_timing.h"
-#include "tools/bench/communicator_ranks.h"
+#include "tools/bench/collectives/communicator_ranks.h"
+#include "tools/bench/collectives/timing.h"
 #include "tools/bench/rival_process.h"
 
 namespace lockstep::bench {
 namespace {
 
-int RunRank(int rank, const std::vector<std::string>& arena_names, double seconds,
-            const std::vector<size_t>& sizes_bytes) {
+int RunRank(int rank, const std::vector<std::string>& arena_names, const Operation& operation,
+            double seconds, const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   auto arena = tensor::Arena::Create({.name = arena_names[static_cast<size_t>(rank)]});
   RequireOk(arena.status());
@@ -31,18 +31,19 @@ int RunRank(int rank, const std::vector<std::string>& arena_names, double second
   auto communicator = collective::shm::Connect(options, Soon());
   RequireOk(communicator.status());
   CommunicatorRanks ranks(std::move(*communicator), *arena);
-  AllReduceTiming(ranks, seconds).Run(sizes_bytes);
+  Timing(ranks, operation, seconds).Run(sizes_bytes);
   ranks.Barrier();
   return 0;
 }
 
-int Main(int rank_count, double seconds, const std::vector<size_t>& sizes_bytes) {
+int Main(int rank_count, const Operation& operation, double seconds,
+         const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   const std::vector<std::string> arena_names = ArenaNames(rank_count);
   for (int rank = 0; rank < rank_count; ++rank) {
     const pid_t pid = fork();
     Require(pid >= 0, "fork");
-    if (pid == 0) std::exit(RunRank(rank, arena_names, seconds, sizes_bytes));
+    if (pid == 0) std::exit(RunRank(rank, arena_names, operation, seconds, sizes_bytes));
   }
   return WaitForRanks(rank_count);
 }
@@ -51,13 +52,15 @@ int Main(int rank_count, double seconds, const std::vector<size_t>& sizes_bytes)
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
+  using namespace lockstep::bench;
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  Operation operation;
   double seconds = 0;
   std::vector<size_t> sizes_bytes;
-  if (ranks < 1 || ranks > 64 ||
-      !lockstep::bench::ParseTimingArguments(argc - 1, argv + 1, &seconds, &sizes_bytes)) {
-    std::fprintf(stderr, "usage: allreduce_shm RANKS SECONDS SIZE...\n");
+  if (ranks < 1 || ranks > 64 || argc < 4 || !ParseOperation(argv[2], argv[3], &operation) ||
+      !ParseTimingArguments(argc - 4, argv + 4, &seconds, &sizes_bytes)) {
+    std::fprintf(stderr, "usage: collective_shm RANKS KIND ELEMENT SECONDS SIZE...\n");
     return 2;
   }
-  return lockstep::bench::Main(ranks, seconds, sizes_bytes);
+  return Main(ranks, operation, seconds, sizes_bytes);
 }

@@ -5,7 +5,7 @@
 //     allreduce_network lockstep-encrypted RANKS ...     the same, encrypted
 //     allreduce_network lockstep-gloo RANKS ...          the same, carried by Gloo
 //     allreduce_network gloo-ring RANKS ...              Gloo's own algorithms, among all ranks
-//     allreduce_network gloo-bcube RANKS ...             see allreduce_timing.h for the rest
+//     allreduce_network gloo-bcube RANKS ...             see timing.h for the rest
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,8 +33,8 @@
 #include "runtime/collective/tcp/tcp.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
-#include "tools/bench/allreduce_timing.h"
-#include "tools/bench/communicator_ranks.h"
+#include "tools/bench/collectives/communicator_ranks.h"
+#include "tools/bench/collectives/timing.h"
 #include "tools/bench/rival_process.h"
 
 namespace lockstep::bench {
@@ -64,15 +64,18 @@ class GlooRanks final : public Ranks {
 
   int rank() const override { return context_->rank; }
   int size() const override { return context_->size; }
-  float* Allocate(size_t count) override {
-    memory_.emplace_back(count);
+  void* Allocate(size_t size_bytes) override {
+    memory_.emplace_back(size_bytes / sizeof(float));
     return memory_.back().data();
   }
   void Barrier() override {
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);
   }
-  void AllReduce(float* data, size_t count) override { Reduce(data, count, &gloo::sum<float>); }
+  void Run(const Operation& /*an allreduce of float32*/, const void* /*recv*/, void* recv,
+           size_t count) override {
+    Reduce(static_cast<float*>(recv), count, &gloo::sum<float>);
+  }
   double Max(double value) override {
     Reduce(&value, 1, &gloo::max<double>);
     return value;
@@ -144,7 +147,7 @@ int RunRank(const RankConfig& config, double seconds, const std::vector<size_t>&
   const std::unique_ptr<Ranks> ranks = config.system == "gloo-ring" || config.system == "gloo-bcube"
                                            ? std::make_unique<GlooRanks>(config)
                                            : ConnectLockstep(config);
-  AllReduceTiming(*ranks, seconds).Run(sizes_bytes);
+  Timing(*ranks, Operation(), seconds).Run(sizes_bytes);
   ranks->Barrier();
   return 0;
 }
@@ -178,7 +181,7 @@ int main(int argc, char** argv) {
     is_known |= config.system == system;
   }
   if (!is_known || config.ranks < 2 || config.ranks > 64 || config.ranks % 2 != 0 ||
-      !lockstep::bench::ParseTimingArguments(argc - 2, argv + 2, &seconds, &sizes_bytes)) {
+      !lockstep::bench::ParseTimingArguments(argc - 3, argv + 3, &seconds, &sizes_bytes)) {
     std::fprintf(
         stderr,
         "usage: allreduce_network lockstep|lockstep-encrypted|lockstep-gloo|gloo-ring|gloo-bcube "

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -103,6 +104,8 @@ class FakeController {
     uint64_t waited_nanos = 0;
   };
   std::vector<Batch> batches;
+  // How many: for threads that do not send them.
+  std::atomic<int> num_batches{0};
   // How the commands that bind a program have named it.
   std::vector<wire::Binding::Which> bindings;
   // Of the last collective: whether its root gives the source away.
@@ -157,6 +160,7 @@ class FakeController {
                       .ok());
     }
     batches.push_back(std::move(taken));
+    ++num_batches;
     if (on_next_batch) std::exchange(on_next_batch, nullptr)();
     if (batch.getRequest() == 0) return;
     if (!answers_batches) return waiting_batches_.push_back(batch.getRequest());

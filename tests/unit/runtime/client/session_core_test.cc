@@ -74,6 +74,22 @@ StatusOr<DRef> MakeTensor(SessionCore& core) {
   });
 }
 
+// In small steps, so that most commands come right behind a batch and wait for others.
+TEST(SessionCoreTest, CommandsThatNobodyWaitsForAreSentAMomentLater) {
+  FakeController controller;
+  const auto core = controller.Open();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(Sync(*core), OkStatus());
+    const int sent = controller.num_batches;
+    ASSERT_TRUE(MakeTensor(*core).ok());
+    const Deadline late = Deadline::After(support::kLong);
+    while (controller.num_batches == sent) {
+      ASSERT_FALSE(late.Expired());
+      std::this_thread::yield();
+    }
+  }
+}
+
 // The controller does not answer: closing the session must not leave anybody waiting.
 TEST(SessionCoreTest, AQuestionThatWasNotAnsweredEndsWithTheSession) {
   FakeController controller;

@@ -23,14 +23,14 @@ namespace {
 // As Linux knows it. What glibc works out by itself (sysconf) is ten times as much in some virtual
 // machines.
 size_t LastLevelCacheBytes() {
+  constexpr int kMostCaches = 8;  // of one processor; some systems leave out the sizes of some
   size_t largest = 0;
-  for (int index = 0;; ++index) {
+  for (int index = 0; index < kMostCaches; ++index) {
     std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
                        "/size");
     size_t size = 0;
     char unit = 'K';
-    if (!(file >> size >> unit)) break;
-    largest = std::max(largest, size << (unit == 'M' ? 20 : 10));
+    if (file >> size >> unit) largest = std::max(largest, size << (unit == 'M' ? 20 : 10));
   }
   return largest > 0 ? largest : size_t{32} << 20;
 }
@@ -128,10 +128,10 @@ void FastCopy(void* to, const void* from, size_t size_bytes) {
   FastCopy(to, from, size_bytes, size_bytes < kStreamFrom ? Stores::kCached : Stores::kStream);
 }
 
-bool ExceedsCaches(size_t touched_bytes) {
-  // Data that just fits is still better kept: measured, the break-even is at 5/4 of the cache.
-  return touched_bytes > kCacheBytes / 4 * 5;
-}
+// Data that just fits is still better kept: measured, the break-even is at 5/4 of the cache.
+size_t LeastThatExceedsCaches() { return kCacheBytes / 4 * 5 + 1; }
+
+bool ExceedsCaches(size_t touched_bytes) { return touched_bytes >= LeastThatExceedsCaches(); }
 
 uint64_t Checksum(const void* data, size_t size_bytes) { return XXH3_64bits(data, size_bytes); }
 

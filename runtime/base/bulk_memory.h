@@ -18,6 +18,8 @@ void FastCopy(void* to, const void* from, size_t size_bytes);
 
 // True if an operation that touches this many bytes in all leaves the last-level cache.
 bool ExceedsCaches(size_t touched_bytes);
+// The smallest number of bytes of which that is true.
+size_t LeastThatExceedsCaches();
 
 // Finds what was changed on the way by accident, not on purpose.
 //

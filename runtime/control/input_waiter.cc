@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 
@@ -16,11 +17,9 @@ namespace {
 // Waiting threads that yield to each other come back within a few microseconds each.
 constexpr std::chrono::microseconds kLongYieldForSockets{100};
 constexpr std::chrono::microseconds kLongYieldForMemory{1000};
-// After a long yield, and where one follows another. In between so many waits may be short: where
-// one program takes turns with another, a wait takes long now and then, and most do not.
+// After a long yield, and where one follows another.
 constexpr Crowd::Clock::duration kShortestCrowd = std::chrono::milliseconds(4);
 constexpr Crowd::Clock::duration kLongestCrowd = std::chrono::milliseconds(128);
-constexpr int kShortWaits = 64;
 
 }  // namespace
 
@@ -32,21 +31,17 @@ void Crowd::NoteLongYield(Clock::time_point now) {
   waits_ = 0;
 }
 
-bool Crowd::BeginWait(Clock::time_point now) {
-  if (now < until_) return false;
-  waits_ = std::min(waits_ + 1, kShortWaits + 1);
-  return true;
-}
-
 void YieldPhase::Begin(For what) {
   long_yield_ = what == For::kMemory ? kLongYieldForMemory : kLongYieldForSockets;
   const auto now = Crowd::Clock::now();
-  end_ = crowd_.BeginWait(now) ? now + longest_ : now;
+  end_ = crowd_.Lasts(now) ? now : now + longest_;
+  has_yielded_ = false;
 }
 
 bool YieldPhase::Yield() {
   const auto before = Crowd::Clock::now();
   if (before >= end_) return false;
+  if (!std::exchange(has_yielded_, true)) crowd_.NoteWait();
   sched_yield();
   const auto after = Crowd::Clock::now();
   if (after - before > long_yield_) {

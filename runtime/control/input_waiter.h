@@ -1,6 +1,7 @@
 // Waiting for input on several channels and descriptors: awake for a moment, then asleep.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/types/span.h"
@@ -17,14 +18,19 @@ class Crowd {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // False: do not yield in this wait.
-  bool BeginWait(Clock::time_point now);
+  bool Lasts(Clock::time_point now) const { return now < until_; }
+  // A wait yields for the first time.
+  void NoteWait() { waits_ = std::min(waits_ + 1, kShortWaits + 1); }
   void NoteLongYield(Clock::time_point now);
 
  private:
+  // Where one program takes turns with another, a wait takes long now and then, and most do not:
+  // after more than so many it begins anew.
+  static constexpr int kShortWaits = 64;
+
   Clock::time_point until_;
   Clock::duration length_{0};
-  int waits_ = 0;  // that have yielded since the last long one
+  int waits_ = 0;  // that have yielded since the last long yield
 };
 
 // The first moments of a wait: the thread yields and asks again instead of sleeping.
@@ -52,6 +58,7 @@ class YieldPhase {
   const std::chrono::microseconds longest_;
   std::chrono::microseconds long_yield_{0};
   Crowd::Clock::time_point end_;
+  bool has_yielded_ = false;
   Crowd crowd_;
 };
 

@@ -1,4 +1,7 @@
-// Collectives among processes of this host, beside Open MPI at its best and what memory can do.
+// Collectives among processes of this host, beside Open MPI and what memory can do.
+//
+// Open MPI runs with the tunings of open_mpi.cc, of which each size is compared with the best. What
+// they choose besides transports are algorithms of allreduce.
 #include <string>
 #include <vector>
 

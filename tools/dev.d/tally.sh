@@ -32,11 +32,12 @@ skip() {
   SKIPPED=$((SKIPPED + 1))
 }
 
-# failed NAME LOG
+# failed NAME LOG. In one write: series of steps go on beside each other.
 failed() {
-  printf '    FAILED  %s\n' "$1"
-  tail -n 40 "$2" | cut -c 1-400 | sed 's/^/            /'
-} >>"$FAILURES"
+  local text
+  text="$(printf '    FAILED  %s\n' "$1" && tail -n 40 "$2" | cut -c 1-400 | sed 's/^/            /')"
+  printf '%s\n' "$text" >>"$FAILURES"
+}
 
 fail_and_report() {
   note "$*"
@@ -44,7 +45,8 @@ fail_and_report() {
   report
 }
 
-# Where the time went: the steps, longest first, and the slowest tests of those that were run and not remembered.
+# Where the time went: the steps, longest first (some go on beside others, so they may add up to more), and the slowest
+# tests of those that were run and not remembered.
 # Short, so that who sees only the end of a long output sees all of it.
 report_times() {
   local seconds what rest=0

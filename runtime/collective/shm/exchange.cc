@@ -104,6 +104,7 @@ void Exchange::Survey() {
     touches_ |= send_staged || recv_staged || call.send == BufferLocation::kArena ||
                 call.recv == BufferLocation::kArena;
     all_reachable_ &= call.recv != BufferLocation::kPrivate;
+    all_offered_ &= call.recv == BufferLocation::kArena || recv_staged;
   }
 }
 

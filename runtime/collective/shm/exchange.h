@@ -78,6 +78,8 @@ class Exchange {
   bool touches() const { return touches_; }
   // True if every rank that offered `recv` can be written to.
   bool all_reachable() const { return all_reachable_; }
+  // True if every rank did, and can.
+  bool all_offered() const { return all_offered_; }
 
   // Calls work(Window) for consecutive windows that cover [0, extent). `extent` is the length of
   // the longest part, the same on every rank.
@@ -124,6 +126,7 @@ class Exchange {
   bool recv_staged_ = false;  // some rank's is
   bool collects_slices_ = false;
   bool all_reachable_ = true;
+  bool all_offered_ = true;
 };
 
 template <typename Work>

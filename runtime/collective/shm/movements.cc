@@ -10,8 +10,6 @@
 namespace lockstep::collective::shm {
 namespace {
 
-constexpr size_t kCopiedByOneBytes = size_t{4} << 20;
-
 Stores StoresFor(size_t touched_bytes) {
   return ExceedsCaches(touched_bytes) ? Stores::kStream : Stores::kCached;
 }
@@ -42,14 +40,23 @@ const void* PartOf(ConstBuffer buffer, Counts counts, Rank rank) {
          static_cast<size_t>(OffsetOf(counts, rank)) * SizeOf(buffer.dtype);
 }
 
+// What exceeds the caches is better read once for all, each slice by another rank. What does not is
+// better copied by whom it is for, who finds it in a cache then; unless it is much, and of two
+// ranks one would only wait for the other (`bench --only collectives`).
+size_t LeastSharedBytes(int ranks) {
+  constexpr size_t kOfTwoRanks = size_t{4} << 20;
+  const size_t exceeds_caches = LeastThatExceedsCaches() / static_cast<size_t>(ranks);
+  return ranks == 2 ? std::min(kOfTwoRanks, exceeds_caches) : exceeds_caches;
+}
+
 }  // namespace
 
 template <typename Do>
 void Movements::ForEachPart(Counts counts, Order order, Do&& what) const {
   const auto own = static_cast<size_t>(OffsetOf(counts, rank()));
   what(rank(), own, counts[static_cast<size_t>(rank())]);
-  const int first = order == Order::kNextRankFirst ? rank() : 0;
-  size_t offset = order == Order::kNextRankFirst ? own : 0;
+  const int first = order == Order::kFromOwnOn ? rank() : 0;
+  size_t offset = order == Order::kFromOwnOn ? own : 0;
   for (int i = 0; i < size(); ++i) {
     const int r = (first + i) % size();
     if (r == 0) offset = 0;
@@ -59,7 +66,12 @@ void Movements::ForEachPart(Counts counts, Order order, Do&& what) const {
   }
 }
 
-Movements::Movements(Team& team) : team_(team), destinations_(static_cast<size_t>(team.size())) {}
+Movements::Movements(Team& team) : Movements(team, LeastSharedBytes(team.size())) {}
+
+Movements::Movements(Team& team, size_t least_shared_bytes)
+    : team_(team),
+      least_shared_bytes_(least_shared_bytes),
+      destinations_(static_cast<size_t>(team.size())) {}
 
 Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
   const auto count = static_cast<int64_t>(recv.count);
@@ -70,12 +82,7 @@ Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline d
   x.Compare(recv.count);
   const size_t element_bytes = SizeOf(recv.dtype);
   const Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size()));
-  // What exceeds the caches is read once for all, each slice by another rank. What does not is
-  // better copied by whom it is for, who finds it in a cache then; unless it is much, and of two
-  // ranks one would only wait for the other.
-  const bool is_large =
-      stores == Stores::kStream || (size() == 2 && recv.size_bytes() > kCopiedByOneBytes);
-  if (is_large) x.OfferRecv();
+  if (recv.size_bytes() >= least_shared_bytes_) x.OfferRecv();
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
 
   const auto pull = [&](const Window& window) {
@@ -93,7 +100,8 @@ Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline d
     CopyToAll(absl::MakeConstSpan(destinations_).first(num), from + slice.begin * element_bytes,
               slice.count * element_bytes, stores);
   };
-  const bool shares = is_large && x.touches() && x.all_reachable();
+  // Not by what this rank would do alone: all do the same.
+  const bool shares = x.touches() && x.all_offered();
   return x.ForEachWindow(
       recv.count,
       [&](const Window& window) {
@@ -117,7 +125,7 @@ Status Movements::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadli
   return x.ForEachWindow(
       LongestOf(counts),
       [&](const Window& window) {
-        ForEachPart(counts, Order::kRankZeroFirst, [&](int r, size_t offset, int64_t count) {
+        ForEachPart(counts, Order::kSameForAll, [&](int r, size_t offset, int64_t count) {
           const size_t n = window.CountOf(count);
           if (n == 0) return;
           Copy(x.Destination(rank(), offset, window), x.Source(r, 0, 0, window), n * element_bytes,
@@ -204,7 +212,7 @@ Status Movements::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Co
   return x.ForEachWindow(
       longest,
       [&](const Window& window) {
-        ForEachPart(recv_counts, Order::kNextRankFirst, [&](int r, size_t offset, int64_t count) {
+        ForEachPart(recv_counts, Order::kFromOwnOn, [&](int r, size_t offset, int64_t count) {
           const size_t n = window.CountOf(count);
           if (n == 0) return;
           const Counts theirs = team_.CountsOf(r).first(static_cast<size_t>(size()));

@@ -22,6 +22,8 @@ namespace lockstep::collective::shm {
 class Movements {
  public:
   explicit Movements(Team& team);
+  // For tests: broadcasts from this size on are shared (see Broadcast()), if all ranks say so.
+  Movements(Team& team, size_t least_shared_bytes);
 
   Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline);
   Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline);
@@ -34,15 +36,17 @@ class Movements {
   int rank() const { return team_.rank(); }
   int size() const { return team_.size(); }
   // Calls what(r, offset, count) for each rank, this one first, which is in its cache. `offset`:
-  // elements before the part of rank `r`. What all read they read in the same order, so that who
-  // comes later finds it in a cache; what only one reads it reads from where nobody else does.
-  enum class Order { kRankZeroFirst, kNextRankFirst };
+  // elements before the part of rank `r`. Parts that every rank reads are read in the same order by
+  // all, so that later readers find them in a cache; parts that one rank alone reads in another
+  // order by each, so that ranks do not crowd on one peer.
+  enum class Order { kSameForAll, kFromOwnOn };
   template <typename Do>
   void ForEachPart(Counts counts, Order order, Do&& what) const;
   // Checks that all pairs of an all-to-all agree. Returns the length of the longest part.
   StatusOr<size_t> ComparePairs() const;
 
   Team& team_;
+  const size_t least_shared_bytes_;
   std::vector<void*> destinations_;  // scratch of one operation, so that none allocates
 };
 

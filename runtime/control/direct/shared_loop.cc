@@ -127,7 +127,15 @@ void SharedLoop::BeginLooking() {
 void SharedLoop::EndLooking() {
   if (is_forked_child) return;
   std::lock_guard lock(mutex_);
-  if (--looking_ > 0 || !sleeps_ || !is_open_) return;
+  --looking_;
+  if (!is_open_) return;
+  if (looking_ > 0) {
+    // What this thread has said last, and has not turned the loop for since (Then).
+    (void)work_.turn();
+    HandOver();
+    return;
+  }
+  if (!sleeps_) return;
   Arm();
   if (HasInput()) Call();
 }

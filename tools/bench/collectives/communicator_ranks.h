@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -43,6 +44,21 @@ inline int WaitForRanks(int ranks) {
     all_well = all_well && status == 0;
   }
   return all_well ? 0 : 1;
+}
+
+// Runs `rank` for each, in a process of its own: the exit code.
+template <typename Rank>
+int RunRanks(int ranks, Rank&& rank) {
+  for (int i = 0; i < ranks; ++i) {
+    const pid_t pid = fork();
+    Require(pid >= 0, "fork");
+    if (pid != 0) continue;
+    LimitLife(kRankLifeSeconds);
+    rank(i);
+    // Not std::exit: what the parent has is the parent's to remove.
+    std::_Exit(0);
+  }
+  return WaitForRanks(ranks);
 }
 
 class CommunicatorRanks final : public Ranks {

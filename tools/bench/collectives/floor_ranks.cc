@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,12 +16,9 @@
 #include <vector>
 
 #include "tools/bench/collectives/communicator_ranks.h"
+#include "tools/bench/collectives/sums.h"
 #include "tools/bench/collectives/timing.h"
 #include "tools/bench/rival_process.h"
-
-// For the processor that runs it: what is slower than memory would be no floor.
-#define LOCKSTEP_BENCH_CLONES \
-  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 
 namespace lockstep::bench {
 namespace {
@@ -39,25 +35,6 @@ struct Shared {
   Word rounds[kMostRanks];  // in which each has arrived
   std::atomic<double> values[kMostRanks];
 };
-
-// to[i] = a[i] + b[i]; `to` may be `a`.
-LOCKSTEP_BENCH_CLONES void Add(float* to, const float* a, const float* b, size_t count) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
-}
-LOCKSTEP_BENCH_CLONES void Add(int8_t* to, const int8_t* a, const int8_t* b, size_t count) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < count; ++i) to[i] = static_cast<int8_t>(a[i] + b[i]);
-}
-// Of bfloat16: to nearest, ties to even.
-LOCKSTEP_BENCH_CLONES void Add(uint16_t* to, const uint16_t* a, const uint16_t* b, size_t count) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<uint32_t>(std::bit_cast<float>(uint32_t{a[i]} << 16) +
-                                              std::bit_cast<float>(uint32_t{b[i]} << 16));
-    to[i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
-}
 
 class FloorRanks final : public Ranks {
  public:
@@ -209,16 +186,10 @@ int Main(int rank_count, const Operation& operation, double seconds,
   // An input and a result, each rounded up to whole pages.
   const size_t area_bytes = (largest_bytes / (size_t{2} << 20) + 1) * (size_t{4} << 20);
   auto* const areas = static_cast<std::byte*>(Share(static_cast<size_t>(rank_count) * area_bytes));
-  for (int rank = 0; rank < rank_count; ++rank) {
-    const pid_t pid = fork();
-    Require(pid >= 0, "fork");
-    if (pid != 0) continue;
-    LimitLife(kRankLifeSeconds);
+  return RunRanks(rank_count, [&](int rank) {
     FloorRanks ranks(*shared, areas, area_bytes, rank, rank_count);
     Timing(ranks, operation, seconds).Run(sizes_bytes);
-    std::exit(0);
-  }
-  return WaitForRanks(rank_count);
+  });
 }
 
 }  // namespace

@@ -3,16 +3,16 @@
 //     mpirun -np RANKS collective_mpi KIND ELEMENT SECONDS SIZE...   see operation.h and timing.h
 //     mpirun -np RANKS collective_mpi                  starts, meets in a barrier, and ends
 //
-// MPI has no bfloat16. Its sums are a function of ours, in a loop that compilers vectorise.
+// MPI has no bfloat16: its sums are a function of ours (sums.h).
 #include <mpi.h>
 #include <sys/mman.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "tools/bench/collectives/sums.h"
 #include "tools/bench/collectives/timing.h"
 #include "tools/bench/rival_process.h"
 
@@ -74,15 +74,8 @@ class MpiRanks final : public Ranks {
                                            : MPI_INT8_T;
   }
   static void SumBf16(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
-    const auto* from = static_cast<const uint16_t*>(in);
-    auto* to = static_cast<uint16_t*>(inout);
-    for (int i = 0; i < *count; ++i) {
-      const float sum = std::bit_cast<float>(uint32_t{from[i]} << 16) +
-                        std::bit_cast<float>(uint32_t{to[i]} << 16);
-      // To nearest, ties to even; not of NaN.
-      const auto bits = std::bit_cast<uint32_t>(sum);
-      to[i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-    }
+    auto* const sum = static_cast<uint16_t*>(inout);
+    Add(sum, sum, static_cast<const uint16_t*>(in), static_cast<size_t>(*count));
   }
 
   int rank_ = 0;

@@ -72,7 +72,7 @@ class GlooRanks final : public Ranks {
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);
   }
-  void Run(const Operation& /*an allreduce of float32*/, const void* /*recv*/, void* recv,
+  void Run(const Operation& /*an allreduce of float32*/, const void* /*send*/, void* recv,
            size_t count) override {
     Reduce(static_cast<float*>(recv), count, &gloo::sum<float>);
   }
@@ -141,15 +141,13 @@ std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
       collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);
 }
 
-int RunRank(const RankConfig& config, double seconds, const std::vector<size_t>& sizes_bytes) {
-  LimitLife(kRankLifeSeconds);
+void RunRank(const RankConfig& config, double seconds, const std::vector<size_t>& sizes_bytes) {
   std::signal(SIGPIPE, SIG_IGN);
   const std::unique_ptr<Ranks> ranks = config.system == "gloo-ring" || config.system == "gloo-bcube"
                                            ? std::make_unique<GlooRanks>(config)
                                            : ConnectLockstep(config);
   Timing(*ranks, Operation(), seconds).Run(sizes_bytes);
   ranks->Barrier();
-  return 0;
 }
 
 int Main(RankConfig config, double seconds, const std::vector<size_t>& sizes_bytes) {
@@ -157,13 +155,10 @@ int Main(RankConfig config, double seconds, const std::vector<size_t>& sizes_byt
   const collective::RendezvousFolder folder;
   config.folder = folder.path();
   config.arena_names = ArenaNames(config.ranks);
-  for (config.rank = 0; config.rank < config.ranks; ++config.rank) {
-    const pid_t pid = fork();
-    Require(pid >= 0, "fork");
-    // Not std::exit: the folder is the parent's to remove.
-    if (pid == 0) std::_Exit(RunRank(config, seconds, sizes_bytes));
-  }
-  return WaitForRanks(config.ranks);
+  return RunRanks(config.ranks, [&](int rank) {
+    config.rank = rank;
+    RunRank(config, seconds, sizes_bytes);
+  });
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ inline size_t SizeBytes(Element element) {
 // A small number as an element, in the low bits.
 uint32_t BitsOf(Element element, int value);
 
-// Sums go to all ("allreduce") or are dealt out ("reduce-scatter"); or elements come from rank 0
-// ("broadcast"), from all ("allgather"), or from each for each ("alltoall"). Of "f32", "bf16",
-// "i8". False: there is nothing of that name.
+// `kind`: "allreduce" (a sum), "reduce-scatter" (the same), "broadcast" (from rank 0), "allgather"
+// or "alltoall". `element`: "f32", "bf16" or "i8". False: there is nothing of that name.
 bool ParseOperation(std::string_view kind, std::string_view element, Operation* operation);
 
 }  // namespace lockstep::bench

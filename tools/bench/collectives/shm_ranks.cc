@@ -19,9 +19,8 @@
 namespace lockstep::bench {
 namespace {
 
-int RunRank(int rank, const std::vector<std::string>& arena_names, const Operation& operation,
-            double seconds, const std::vector<size_t>& sizes_bytes) {
-  LimitLife(kRankLifeSeconds);
+void RunRank(int rank, const std::vector<std::string>& arena_names, const Operation& operation,
+             double seconds, const std::vector<size_t>& sizes_bytes) {
   auto arena = tensor::Arena::Create({.name = arena_names[static_cast<size_t>(rank)]});
   RequireOk(arena.status());
   collective::shm::Options options;
@@ -33,19 +32,14 @@ int RunRank(int rank, const std::vector<std::string>& arena_names, const Operati
   CommunicatorRanks ranks(std::move(*communicator), *arena);
   Timing(ranks, operation, seconds).Run(sizes_bytes);
   ranks.Barrier();
-  return 0;
 }
 
 int Main(int rank_count, const Operation& operation, double seconds,
          const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   const std::vector<std::string> arena_names = ArenaNames(rank_count);
-  for (int rank = 0; rank < rank_count; ++rank) {
-    const pid_t pid = fork();
-    Require(pid >= 0, "fork");
-    if (pid == 0) std::exit(RunRank(rank, arena_names, operation, seconds, sizes_bytes));
-  }
-  return WaitForRanks(rank_count);
+  return RunRanks(rank_count,
+                  [&](int rank) { RunRank(rank, arena_names, operation, seconds, sizes_bytes); });
 }
 
 }  // namespace

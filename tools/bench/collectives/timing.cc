@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <type_traits>
 
 #include "tools/bench/rival_process.h"
 
@@ -111,6 +113,9 @@ void Timing::Verify(size_t count) {
           static_cast<std::decay_t<decltype(*data)>>(BitsOf(element, Input(ranks_.rank(), i)));
     }
   });
+  const bool is_overwritten = operation_.kind != Kind::kAllReduce &&
+                              !(operation_.kind == Kind::kBroadcast && ranks_.rank() == 0);
+  if (is_overwritten) std::memset(result_, 0x55, ResultCount(count) * SizeBytes(element));
   ranks_.Barrier();
   ranks_.Run(operation_, input_, result_, count);
   WithElements(element, result_, [&](auto* data) {

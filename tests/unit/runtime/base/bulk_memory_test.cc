@@ -37,6 +37,8 @@ TEST(FastCopyTest, CopiesMoreThanTheCachesHold) {
 TEST(FastCopyTest, SmallWorkStaysInTheCaches) {
   EXPECT_FALSE(ExceedsCaches(4096));
   EXPECT_TRUE(ExceedsCaches(size_t{1} << 40));
+  EXPECT_TRUE(ExceedsCaches(LeastThatExceedsCaches()));
+  EXPECT_FALSE(ExceedsCaches(LeastThatExceedsCaches() - 1));
 }
 
 }  // namespace

@@ -118,11 +118,12 @@ class CrowdTest : public testing::Test {
     const auto begin = now_;
     crowd_.NoteLongYield(now_);
     do now_ += between_waits;
-    while (!crowd_.BeginWait(now_));
+    while (crowd_.Lasts(now_));
+    crowd_.NoteWait();
     return now_ - begin;
   }
   void ManyShortWaits() {
-    for (int i = 0; i < 100; ++i) EXPECT_TRUE(crowd_.BeginWait(now_ += 20us));
+    for (int i = 0; i < 100; ++i) crowd_.NoteWait();
   }
 
   Crowd crowd_;
@@ -130,7 +131,7 @@ class CrowdTest : public testing::Test {
 };
 
 TEST_F(CrowdTest, ALongYieldNowAndThenIsForgottenSoon) {
-  EXPECT_TRUE(crowd_.BeginWait(now_));
+  EXPECT_FALSE(crowd_.Lasts(now_));
   for (int i = 0; i < 10; ++i) {
     const auto asleep = AfterALongYield(100us);
     EXPECT_GE(asleep, 3ms);
@@ -143,7 +144,7 @@ TEST_F(CrowdTest, ALongYieldNowAndThenIsForgottenSoon) {
 TEST_F(CrowdTest, WhereEachTryTakesLongItIsTriedLessAndLess) {
   for (const auto between_waits :
        {std::chrono::microseconds(100), std::chrono::microseconds(10'000)}) {
-    EXPECT_TRUE(crowd_.BeginWait(now_));
+    EXPECT_FALSE(crowd_.Lasts(now_));
     const auto first = AfterALongYield(between_waits);
     for (int i = 0; i < 10; ++i) (void)AfterALongYield(between_waits);
     const auto longest = AfterALongYield(between_waits);

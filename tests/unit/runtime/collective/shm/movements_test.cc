@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -121,6 +122,32 @@ TEST(WindowsOfUnevenPartsTest, ReduceScatter) {
               OkStatus());
     EXPECT_TRUE(recv == DoublesOf(rank));
   });
+}
+
+// Each rank writes a slice of it to all, if all say that it is large enough for that: they may see
+// caches of different sizes. Else each copies it for itself.
+TEST(SharedBroadcastTest, AllDoTheSameAlsoWhereTheyWouldNotAlone) {
+  constexpr size_t kCount = 10'007;  // no multiple of the ranks
+  constexpr size_t kNever = size_t{1} << 40;
+  Teams teams(3);
+  const std::vector<std::vector<size_t>> cases = {{1, 1, 1}, {1, kNever, 1}, {kNever, 1, kNever}};
+  for (const std::vector<size_t>& least_shared_bytes : cases) {
+    for (const Rank root : {0, 1, 2}) {
+      teams.OnEveryRank([&](int rank) {
+        auto storage = teams.arena(rank).Allocate(kCount * sizeof(double));
+        ASSERT_TRUE(storage.ok()) << storage.status();
+        auto* const elements = static_cast<double*>((*storage)->data());
+        std::iota(elements, elements + kCount, rank * 1e6);
+        const Buffer recv = ViewOf(elements, kCount);
+        const Status status = Movements(teams[rank], least_shared_bytes[static_cast<size_t>(rank)])
+                                  .Broadcast(rank == root ? recv : Buffer(), recv, root, Soon());
+        ASSERT_EQ(status, OkStatus());
+        Doubles expected(kCount);
+        std::iota(expected.begin(), expected.end(), root * 1e6);
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(), elements)) << rank << ' ' << root;
+      });
+    }
+  }
 }
 
 }  // namespace

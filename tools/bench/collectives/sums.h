@@ -14,22 +14,19 @@
 #endif
 
 namespace lockstep::bench {
-namespace {
 
 // to[i] = a[i] + b[i]; `to` may be `a`.
-[[maybe_unused]] LOCKSTEP_BENCH_CLONES void Add(float* to, const float* a, const float* b,
-                                                size_t count) {
+LOCKSTEP_BENCH_CLONES inline void Add(float* to, const float* a, const float* b, size_t count) {
 #pragma GCC ivdep
   for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
-[[maybe_unused]] LOCKSTEP_BENCH_CLONES void Add(int8_t* to, const int8_t* a, const int8_t* b,
-                                                size_t count) {
+LOCKSTEP_BENCH_CLONES inline void Add(int8_t* to, const int8_t* a, const int8_t* b, size_t count) {
 #pragma GCC ivdep
   for (size_t i = 0; i < count; ++i) to[i] = static_cast<int8_t>(a[i] + b[i]);
 }
 // Of bfloat16: to nearest, ties to even.
-[[maybe_unused]] LOCKSTEP_BENCH_CLONES void Add(uint16_t* to, const uint16_t* a, const uint16_t* b,
-                                                size_t count) {
+LOCKSTEP_BENCH_CLONES inline void Add(uint16_t* to, const uint16_t* a, const uint16_t* b,
+                                      size_t count) {
 #pragma GCC ivdep
   for (size_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<uint32_t>(std::bit_cast<float>(uint32_t{a[i]} << 16) +
@@ -38,5 +35,4 @@ namespace {
   }
 }
 
-}  // namespace
 }  // namespace lockstep::bench

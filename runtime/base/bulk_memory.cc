@@ -1,6 +1,5 @@
 #include "runtime/base/bulk_memory.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -20,19 +19,19 @@
 namespace lockstep {
 namespace {
 
-// As Linux knows it. What glibc works out by itself (sysconf) is ten times as much in some virtual
-// machines.
+// As Linux knows it, whose last number has the last level; it leaves out the sizes of some. What
+// glibc works out by itself (sysconf) is ten times as much in some virtual machines.
 size_t LastLevelCacheBytes() {
-  constexpr int kMostCaches = 8;  // of one processor; some systems leave out the sizes of some
-  size_t largest = 0;
-  for (int index = 0; index < kMostCaches; ++index) {
+  constexpr int kMostCaches = 8;  // of one processor
+  // From the end, because each program pays for this when it starts.
+  for (int index = kMostCaches - 1; index >= 0; --index) {
     std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
                        "/size");
     size_t size = 0;
     char unit = 'K';
-    if (file >> size >> unit) largest = std::max(largest, size << (unit == 'M' ? 20 : 10));
+    if (file >> size >> unit) return size << (unit == 'M' ? 20 : 10);
   }
-  return largest > 0 ? largest : size_t{32} << 20;
+  return size_t{32} << 20;
 }
 
 // Set before main, because the hot path should not ask whether it is.

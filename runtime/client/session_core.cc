@@ -318,9 +318,9 @@ void SessionCore::Keep() {
     }
     link_->NoteRound();
     if (stopping_) return;
-    // What is younger, because others have left with a batch of their own, waits its own time. With
-    // nothing left this thread looks once more, too: to wake it for each command of a program that
-    // also waits after each would cost such a program more than the command.
+    // What is younger, because others have left with a batch of their own, waits its own time. It
+    // also stays for that time when nothing is left: a program that waits after each command would
+    // otherwise have to wake it for each, which costs more than the command.
     const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;
     if (keeper_active_ && is_due) {
       keeper_active_ = false;

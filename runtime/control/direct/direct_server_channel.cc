@@ -5,9 +5,9 @@
 namespace lockstep::control {
 namespace {
 
-// To ask others takes as long as a client of this process needs for a message: they are asked in
-// one of so many looks, and by whoever is about to sleep. So they are also heard while clients of
-// this process always have something to say, which takes longer than to find nothing.
+// Asking others takes as long as a message of a client of this process. So they are asked in one of
+// so many looks, and by whoever is about to sleep. A look that finds a message takes longer, and
+// counts as several: else others would wait long while clients of this process have much to say.
 constexpr unsigned kOthersEvery = 32;
 constexpr unsigned kLooksOfMessage = 4;
 

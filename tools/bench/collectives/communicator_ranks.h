@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "runtime/collective/communicator.h"
 #include "runtime/tensor/arena.h"
 #include "tools/bench/collectives/ranks.h"
+#include "tools/bench/collectives/timing.h"
 #include "tools/bench/rival_process.h"
 
 namespace lockstep::bench {
@@ -59,6 +61,23 @@ int RunRanks(int ranks, Rank&& rank) {
     std::_Exit(0);
   }
   return WaitForRanks(ranks);
+}
+
+// The main function of a program that starts its ranks by itself, and its command line:
+// RANKS KIND ELEMENT SECONDS SIZE... (operation.h, timing.h).
+template <typename Main>
+int MainOfRanks(const char* program, int least_ranks, int argc, char** argv, Main&& main) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  Operation operation;
+  double seconds = 0;
+  std::vector<size_t> sizes_bytes;
+  if (ranks < least_ranks || ranks > kMostRanks || argc < 4 ||
+      !ParseOperation(argv[2], argv[3], &operation) ||
+      !ParseTimingArguments(argc - 4, argv + 4, &seconds, &sizes_bytes)) {
+    std::fprintf(stderr, "usage: %s RANKS KIND ELEMENT SECONDS SIZE...\n", program);
+    return 2;
+  }
+  return main(ranks, operation, seconds, sizes_bytes);
 }
 
 class CommunicatorRanks final : public Ranks {

@@ -23,7 +23,6 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr int kMostRanks = 64;
 // Up to this size each rank combines all by itself; above, each its part, and copies the others'.
 constexpr size_t kAllByEachBytes = size_t{4} << 10;
 constexpr int kSpins = 64;
@@ -197,15 +196,5 @@ int Main(int rank_count, const Operation& operation, double seconds,
 
 int main(int argc, char** argv) {
   using namespace lockstep::bench;
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
-  Operation operation;
-  double seconds = 0;
-  std::vector<size_t> sizes_bytes;
-  if (ranks < 2 || ranks > kMostRanks || argc < 4 ||
-      !ParseOperation(argv[2], argv[3], &operation) ||
-      !ParseTimingArguments(argc - 4, argv + 4, &seconds, &sizes_bytes)) {
-    std::fprintf(stderr, "usage: collective_floor RANKS KIND ELEMENT SECONDS SIZE...\n");
-    return 2;
-  }
-  return Main(ranks, operation, seconds, sizes_bytes);
+  return MainOfRanks("collective_floor", /*least_ranks=*/2, argc, argv, Main);
 }

@@ -8,6 +8,7 @@
 namespace lockstep::bench {
 
 inline constexpr unsigned kRankLifeSeconds = 90;
+inline constexpr int kMostRanks = 64;
 
 class Ranks {
  public:

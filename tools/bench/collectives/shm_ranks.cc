@@ -47,14 +47,5 @@ int Main(int rank_count, const Operation& operation, double seconds,
 
 int main(int argc, char** argv) {
   using namespace lockstep::bench;
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
-  Operation operation;
-  double seconds = 0;
-  std::vector<size_t> sizes_bytes;
-  if (ranks < 1 || ranks > 64 || argc < 4 || !ParseOperation(argv[2], argv[3], &operation) ||
-      !ParseTimingArguments(argc - 4, argv + 4, &seconds, &sizes_bytes)) {
-    std::fprintf(stderr, "usage: collective_shm RANKS KIND ELEMENT SECONDS SIZE...\n");
-    return 2;
-  }
-  return Main(ranks, operation, seconds, sizes_bytes);
+  return MainOfRanks("collective_shm", /*least_ranks=*/1, argc, argv, Main);
 }

@@ -113,8 +113,7 @@ void Timing::Verify(size_t count) {
           static_cast<std::decay_t<decltype(*data)>>(BitsOf(element, Input(ranks_.rank(), i)));
     }
   });
-  const bool is_overwritten = operation_.kind != Kind::kAllReduce &&
-                              !(operation_.kind == Kind::kBroadcast && ranks_.rank() == 0);
+  const bool is_overwritten = !IsInPlace(operation_.kind) || !HasInput();
   if (is_overwritten) std::memset(result_, 0x55, ResultCount(count) * SizeBytes(element));
   ranks_.Barrier();
   ranks_.Run(operation_, input_, result_, count);
@@ -137,13 +136,12 @@ Timing::Sums Timing::Repeat(size_t count, int repeats) {
   const auto seconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
   };
-  const bool has_input = operation_.kind != Kind::kBroadcast || ranks_.rank() == 0;
   const auto* result = static_cast<const unsigned char*>(result_);
   const size_t result_bytes = ResultCount(count) * SizeBytes(operation_.element);
   Sums sums;
   const auto begin = Clock::now();
   for (int i = 0; i < repeats; ++i) {
-    if (has_input) Fill(InputCount(count), BitsOf(operation_.element, i % 7));
+    if (HasInput()) Fill(InputCount(count), BitsOf(operation_.element, i % 7));
     ranks_.Barrier();
     const auto start = Clock::now();
     ranks_.Run(operation_, input_, result_, count);

@@ -40,6 +40,8 @@ class Timing {
   int Input(int rank, size_t i) const { return (3 * rank + static_cast<int>(i % 5)) % 11; }
   int Expected(size_t i, size_t part) const;
   Sums Repeat(size_t count, int repeats);
+  // A broadcast has the root's alone.
+  bool HasInput() const { return operation_.kind != Kind::kBroadcast || ranks_.rank() == 0; }
   // Elements of the input, and of the result, if the whole has `count`.
   size_t InputCount(size_t count) const;
   size_t ResultCount(size_t count) const;

@@ -84,17 +84,21 @@ class ClientRingsTest : public testing::Test {
     Attach(client);
     return client;
   }
-  void Attach(Client& client) {
-    const std::optional<RingOffer> offer = server_->OfferTo(client.name);
+  // It asks for its rings, and the server hands them over; whether it reads them is yet to be said.
+  void HandOver(RingClientChannel& channel, const PeerName& name) {
+    const std::optional<RingOffer> offer = server_->OfferTo(name);
     ASSERT_TRUE(offer.has_value());
     Status attached;
-    std::thread asking([&] { attached = client.channel->Attach(*offer, Deadline::After(kLong)); });
-    while (!server_->IsByRing(client.name)) {
+    std::thread asking([&] { attached = channel.Attach(*offer, Deadline::After(kLong)); });
+    while (!server_->IsByRing(name)) {
       (void)server_->HasInput();
       std::this_thread::yield();
     }
     asking.join();
     ASSERT_TRUE(attached.ok()) << attached;
+  }
+  void Attach(Client& client) {
+    HandOver(*client.channel, client.name);
     ASSERT_TRUE(server_->Send({&client.name, 1}, Text("welcome")).ok());
     ASSERT_EQ(Take(client), "welcome");
     ASSERT_TRUE(client.channel->by_ring());

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -124,15 +123,7 @@ TEST_F(ClientRingsTest, WhoSleepsWhenRingsComeIsWokenByThem) {
   }
   client.name = from;
   client.channel->BeginSleep();
-  const std::optional<RingOffer> offer = server_->OfferTo(client.name);
-  Status attached;
-  std::thread asking([&] { attached = client.channel->Attach(*offer, Deadline::After(kLong)); });
-  while (!server_->IsByRing(client.name)) {
-    (void)server_->HasInput();
-    std::this_thread::yield();
-  }
-  asking.join();
-  ASSERT_TRUE(attached.ok()) << attached;
+  HandOver(*client.channel, client.name);
   while (!client.channel->by_ring()) (void)client.channel->Receive(&message);
   client.channel->EndSleep();
   // Asleep by ring now: one wake-up makes the descriptor readable.

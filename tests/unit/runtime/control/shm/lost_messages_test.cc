@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "tests/unit/runtime/control/shm/client_rings_fixture.h"
@@ -12,7 +10,18 @@
 namespace lockstep::control {
 namespace {
 
-using LostMessagesTest = ClientRingsTest;
+class LostMessagesTest : public ClientRingsTest {
+ protected:
+  // The controller has read something of the client's ring, and the connection loses what the
+  // client says next, by socket.
+  void LoseAfterTheFirst(Client& client) {
+    ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+    PeerName from;
+    ASSERT_EQ(TakeFromClients(&from), "first");
+    client.sockets->loses_next_sent = true;
+    ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
+  }
+};
 
 TEST_F(LostMessagesTest, WhatAConnectionHasLostIsNotWaitedForForEver) {
   Client client = Connect();
@@ -114,11 +123,8 @@ TEST_F(LostMessagesTest, ANumberSaysThatTheRingIsToBeReadAsTheNoteDoes) {
 // The controller waits for it, and reads nothing of the ring meanwhile.
 TEST_F(LostMessagesTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) {
   Client client = Connect();
-  ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+  LoseAfterTheFirst(client);
   PeerName from;
-  ASSERT_EQ(TakeFromClients(&from), "first");
-  client.sockets->loses_next_sent = true;
-  ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
   ASSERT_TRUE(client.channel->Send(Text("taken, and held")).ok());
   ASSERT_TRUE(client.channel->Send(Text("behind it")).ok());
   Message message;
@@ -139,11 +145,8 @@ TEST_F(LostMessagesTest, WhatAConnectionHasLostOnItsWayUpIsNotWaitedForForEver) 
 TEST_F(LostMessagesTest, AnInterruptionIsRememberedUntilWhatWasSaidBySocketIsKnownToHaveCome) {
   for (const int by_ring : {0, 1}) {
     Client client = Connect();
-    ASSERT_TRUE(client.channel->Send(Text("first")).ok());
+    LoseAfterTheFirst(client);
     PeerName from;
-    ASSERT_EQ(TakeFromClients(&from), "first");
-    client.sockets->loses_next_sent = true;
-    ASSERT_TRUE(client.channel->Send(Text(std::string(kLargeBytes, 'x'))).ok());
     ++client.sockets->interrupted;
     Message message;
     for (int i = 0; i < by_ring; ++i) {
@@ -172,13 +175,7 @@ TEST_F(LostMessagesTest, RingsThatAreLateAreGivenUpAndTheirNoteIsNoMessage) {
   ASSERT_TRUE(late.Send(Text("hello")).ok());
   PeerName from;
   ASSERT_EQ(TakeFromClients(&from), "hello");
-  const RingOffer given = *server_->OfferTo(from);
-  std::thread asking([&] { EXPECT_TRUE(late.Attach(given, Deadline::After(kLong)).ok()); });
-  while (!server_->IsByRing(from)) {
-    (void)server_->HasInput();
-    std::this_thread::yield();
-  }
-  asking.join();
+  HandOver(late, from);
   // The note is on its way by now.
   ++connection->interrupted;
   late.NoticeEnd(std::chrono::milliseconds(0));

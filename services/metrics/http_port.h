@@ -1,50 +1,28 @@
 // The connections of the HTTP port, all on one thread that waits for none of them.
 //
-// The HTTP library has a server of its own, which is not used: there a connection keeps one of a
-// few threads until its peer is done, the time-outs begin anew with each byte, and what waits for a
-// thread is not bounded. Eight connections that send a byte a second kept all others from an
-// answer, and an orchestrator that gets none from /healthz kills the service.
+// In servers of libraries a connection keeps one of a few threads until its peer is done, the
+// time-outs begin anew with each byte, and what waits for a thread is not bounded. Eight
+// connections that sent a byte a second kept all others from an answer, and an orchestrator that
+// gets none from /healthz kills the service.
 //
 // Here a slow connection costs a descriptor, and of those there are at most kMostConnections: one
 // more cuts off another, first of those that have not asked yet the oldest. A request that comes
 // at once is answered, however many slow connections there are.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/status.h"
+#include "services/metrics/http_endpoint.h"
 
 namespace lockstep::metrics {
-
-// A socket, or another descriptor, that is closed with its object.
-class Socket {
- public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  int fd() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 // From the head of a request (its line and headers, and the empty line behind them, unless the peer
 // sent no more) to the whole answer; nothing: none is sent.
@@ -125,14 +103,5 @@ class HttpPort {
   std::vector<bool> has_event_;              // for each, whether there is something to do
   std::thread thread_;
 };
-
-struct Listener {
-  Socket socket;         // does not block
-  std::string endpoint;  // with the port that it really has
-};
-
-// `endpoint` is "http://ADDRESS:PORT", an IPv6 address in brackets; port * or 0: any free one.
-// kInvalidArgument; kUnavailable if it cannot listen there.
-StatusOr<Listener> Listen(const std::string& endpoint);
 
 }  // namespace lockstep::metrics

@@ -1,18 +1,16 @@
 #include "services/process/health_check.h"
 
-#include <httplib.h>
-
 #include <string_view>
 #include <thread>
 
 #include "runtime/base/deadline.h"
+#include "services/metrics/http_client.h"
 
 namespace lockstep::process {
 namespace {
 
-// Each of connecting and reading: together they are over before an orchestrator's three seconds
-// are.
-constexpr time_t kPatienceSeconds = 1;
+// An orchestrator's is three seconds.
+constexpr std::chrono::seconds kPatience{2};
 
 constexpr std::chrono::milliseconds kPause{200};
 // In a row: then no service is there.
@@ -26,16 +24,10 @@ Status Ask(const std::string& metrics_endpoint, const char* path) {
         "there is no endpoint to ask: set metrics_endpoint, with its port, such as "
         "http://127.0.0.1:9400");
   }
-  httplib::Client client(metrics_endpoint);
-  client.set_connection_timeout(kPatienceSeconds);
-  client.set_read_timeout(kPatienceSeconds);
-  const httplib::Result answer = client.Get(path);
-  if (!answer) {
-    return Unavailable("no answer from ", metrics_endpoint, path, ": ",
-                       httplib::to_string(answer.error()));
-  }
-  if (answer->status == 200) return OkStatus();
-  return Internal(metrics_endpoint, path, " says ", answer->status, ": ", answer->body);
+  LOCKSTEP_ASSIGN_OR_RETURN(const metrics::HttpResponse answer,
+                            metrics::HttpGet(metrics_endpoint, path, Deadline::After(kPatience)));
+  if (answer.status == 200) return OkStatus();
+  return Internal(metrics_endpoint, path, " says ", answer.status, ": ", answer.body);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ LAYERS = {
     "services/controller/settings": {"runtime/base", "services/config", "services/controller"},
     "services/worker/settings": {"runtime/base", "services/config", "services/worker"},
     # What the two programs share, and the programs themselves: they read configuration files.
-    "services/process": CLIENT_SIDE | {"services/config"},
+    "services/process": CLIENT_SIDE | {"services/config", "services/metrics"},
     "services/controller/main.cc": CLIENT_SIDE
     | PROGRAM
     | {"services/controller", "services/controller/settings"},

@@ -193,8 +193,13 @@ TEST_F(HttpPortTest, WhatIsNoProperRequestIsAnsweredSo) {
   EXPECT_THAT(head, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(head, HasSubstr("Connection: close"));
   EXPECT_THAT(head, EndsWith("\r\n\r\n"));
-  EXPECT_THAT(Ask("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
-              StartsWith("HTTP/1.1 4"));
+  const std::string posted = Ask("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+  EXPECT_THAT(posted, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(posted, HasSubstr("\r\nAllow: GET, HEAD\r\n"));
+  EXPECT_THAT(Ask("GET /other HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask("GET /metrics HTTP/2.0\r\n\r\n"), StartsWith("HTTP/1.1 505"));
+  EXPECT_THAT(Ask("GET /metrics\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(Ask("GET  /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask("\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(std::string("\0\xff\r\n\r\n", 6)), StartsWith("HTTP/1.1 400"));
@@ -204,6 +209,15 @@ TEST_F(HttpPortTest, WhatIsNoProperRequestIsAnsweredSo) {
   EXPECT_THAT(Ask("GET /" + std::string(9000, 'x') + " HTTP/1.1\r\n\r\n"),
               StartsWith("HTTP/1.1 414"));
   ExpectHealthSoon();
+}
+
+TEST_F(HttpPortTest, WhatIsAskedMayBeNamedInOtherWays) {
+  const char* const lines[] = {"GET /metrics HTTP/1.0", "GET /metrics?name=a HTTP/1.1",
+                               "GET http://host:1/metrics HTTP/1.1"};
+  for (const char* const line : lines) {
+    EXPECT_THAT(Ask(std::string(line) + "\r\n\r\n"), EndsWith("\r\n\r\na_metric 1\n")) << line;
+  }
+  EXPECT_THAT(Ask("GET http://host HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpPortTest, RangesMultiplyNoAnswer) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -107,16 +108,21 @@ Status ServiceCluster::Down() {
   return RunProgram(Command(tool_, scratch_, {"down", kName})).status();
 }
 
-StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
+StatusOr<std::vector<double>> TimesOfSyncs(Session& session, std::chrono::milliseconds time,
+                                           std::chrono::milliseconds pause) {
   for (int i = 0; i < kSyncWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
   std::vector<double> micros;
-  const auto end = Clock::now() + time;
-  for (auto start = Clock::now(); start < end;) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) {
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    const auto start = Clock::now();
     LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
-    const auto now = Clock::now();
-    micros.push_back(std::chrono::duration<double, std::micro>(now - start).count());
-    start = now;
+    micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
+  return micros;
+}
+
+StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<double> micros, TimesOfSyncs(session, time));
   return Median(std::move(micros));
 }
 

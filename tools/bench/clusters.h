@@ -63,7 +63,11 @@ class ServiceCluster {
   std::chrono::duration<double> start_time_{0};
 };
 
-// The median time of a SyncAll in microseconds, over `time`; after some that do not count.
+// The times of SyncAll in microseconds, for as long as `time`, with pauses between them; after some
+// that do not count.
+StatusOr<std::vector<double>> TimesOfSyncs(Session& session, std::chrono::milliseconds time,
+                                           std::chrono::milliseconds pause = {});
+// Their median, without pauses.
 StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time);
 
 }  // namespace lockstep::bench

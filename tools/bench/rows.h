@@ -13,6 +13,8 @@ namespace lockstep::bench {
 
 // How long all workers take to answer.
 Status MeasureSync(const Settings& settings, Report& report);
+// Its slowest times, those after a pause, and what it takes to connect.
+Status MeasureLatency(const Settings& settings, Report& report);
 // What it takes to look at a result after each call.
 Status MeasureAnswers(const Settings& settings, Report& report);
 // How many calls a second go out, and are executed.

@@ -5,7 +5,8 @@
 // of their own how far they have read; whoever waits yields for a while and then sleeps on a futex.
 // Neither knows of order, errors, deadlines, or peers that end.
 //
-//     shared_ring WORKERS        prints floor_p50_us, sync_p50_us, sync_p99_us, commands_per_s
+//     shared_ring WORKERS        prints floor_p50_us, sync_p50_us, sync_p99_us, commands_per_s, and
+//                                paused_p50_us, with pauses between, and waits that sleep at once
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "tools/bench/report.h"
@@ -38,6 +40,7 @@ constexpr int kWarmUps = 300;
 constexpr int kCommands = 400'000;
 constexpr std::chrono::milliseconds kSyncTime{400};
 constexpr std::chrono::milliseconds kYieldFor{2};
+constexpr std::chrono::milliseconds kPause{1};
 
 enum class Ask : uint8_t { kNothing, kAnswer, kEnd };
 using Command = std::array<uint8_t, 150>;  // the first byte is what it asks for
@@ -56,10 +59,10 @@ void Wake(Word& word) {
   if (word.sleepers.load() != 0) Futex(word.value, FUTEX_WAKE, kMostWorkers);
 }
 
-// Until `is_due` of the word.
+// Until `is_due` of the word, yielding before it sleeps if `yields`.
 template <typename IsDue>
-void Await(Word& word, IsDue is_due) {
-  for (const auto end = Clock::now() + kYieldFor; Clock::now() < end;) {
+void Await(Word& word, const std::atomic<bool>& yields, IsDue is_due) {
+  for (const auto end = Clock::now() + kYieldFor; yields.load() && Clock::now() < end;) {
     if (is_due(word.value.load())) return;
     sched_yield();
   }
@@ -79,6 +82,7 @@ struct Memory {
   Word written;                         // commands
   Word answers;                         // of all workers
   std::array<Word, kMostWorkers> read;  // commands, by worker
+  std::atomic<bool> yields{true};
   alignas(128) std::array<std::array<uint8_t, 192>, kSlots> ring;
 };
 
@@ -106,7 +110,7 @@ void AnswerFloor(Memory& memory) {
   AnswerFloor(memory);
   uint32_t executed = 0;
   for (Command command{}; static_cast<Ask>(command[0]) != Ask::kEnd;) {
-    Await(memory.written, [&](uint32_t written) { return written != executed; });
+    Await(memory.written, memory.yields, [&](uint32_t written) { return written != executed; });
     std::memcpy(command.data(), memory.ring[executed % Memory::kSlots].data(), command.size());
     ++executed;
     Word& read = memory.read[static_cast<size_t>(worker)];
@@ -134,7 +138,7 @@ class Writer {
   }
   // Waits for the answers of all workers to all that was asked.
   void Gather() {
-    Await(memory_.answers, [&](uint32_t answers) { return answers == asked_; });
+    Await(memory_.answers, memory_.yields, [&](uint32_t answers) { return answers == asked_; });
   }
 
  private:
@@ -142,7 +146,7 @@ class Writer {
     uint32_t most_behind = 0;
     for (int worker = 0; worker < workers_; ++worker) {
       Word& read = memory_.read[static_cast<size_t>(worker)];
-      Await(read, [&](uint32_t done) { return sent_ - done < Memory::kSlots; });
+      Await(read, memory_.yields, [&](uint32_t done) { return sent_ - done < Memory::kSlots; });
       most_behind = std::max(most_behind, sent_ - read.value.load());
     }
     slowest_ = sent_ - most_behind;
@@ -156,15 +160,14 @@ class Writer {
 };
 
 template <typename RoundTrip>
-std::vector<double> TimeRoundTrips(RoundTrip round_trip) {
+std::vector<double> TimeRoundTrips(RoundTrip round_trip, std::chrono::milliseconds pause = {}) {
   for (int i = 0; i < kWarmUps; ++i) round_trip();
   std::vector<double> micros;
-  const auto end = Clock::now() + kSyncTime;
-  for (auto start = Clock::now(); start < end;) {
+  for (const auto end = Clock::now() + kSyncTime; Clock::now() < end;) {
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    const auto start = Clock::now();
     round_trip();
-    const auto now = Clock::now();
-    micros.push_back(std::chrono::duration<double, std::micro>(now - start).count());
-    start = now;
+    micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
   return micros;
 }
@@ -197,6 +200,15 @@ void MeasureRing(Writer& writer) {
   std::printf("commands_per_s %.0f\n", kCommands / elapsed.count());
 }
 
+void MeasurePaused(Memory& memory, Writer& writer) {
+  memory.yields.store(false);
+  const auto round_trip = [&] {
+    writer.Send(Ask::kAnswer);
+    writer.Gather();
+  };
+  std::printf("paused_p50_us %.3f\n", Percentile(TimeRoundTrips(round_trip, kPause), 0.5));
+}
+
 int Main(int argc, char** argv) {
   const int workers = argc == 2 ? std::atoi(argv[1]) : 0;
   if (workers < 1 || workers > kMostWorkers) {
@@ -213,6 +225,7 @@ int Main(int argc, char** argv) {
   MeasureFloor(memory, workers);
   Writer writer(memory, workers);
   MeasureRing(writer);
+  MeasurePaused(memory, writer);
   writer.Send(Ask::kEnd);
   for (int worker = 0; worker < workers; ++worker) {
     int status = 0;

@@ -7,9 +7,9 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/endpoint_check.h"
+#include "runtime/control/direct/direct_client_channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
-#include "runtime/control/keys/gate.h"
 #include "runtime/control/protocol.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -69,11 +69,21 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
 }
 
 StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
-    const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context) {
+    const std::string& endpoint, control::CredentialSource credentials,
+    std::shared_ptr<control::ZmqContext> context) {
+  if (auto door = control::FindDoor(context.get(), endpoint); door != nullptr) {
+    return control::DirectClientChannel::Connect(std::move(door));
+  }
   control::ZmqOptions options;
-  LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
+  options.credentials = std::move(credentials);
+  return control::ZmqConnect(std::move(context), endpoint, options);
+}
+
+StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
+    const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context) {
+  LOCKSTEP_ASSIGN_OR_RETURN(control::CredentialSource credentials,
                             control::CredentialsFrom(controller.key, controller.controller_key));
-  return control::ZmqConnect(std::move(context), controller.endpoint, options);
+  return Connect(controller.endpoint, std::move(credentials), std::move(context));
 }
 
 StatusOr<control::Message> AskOnce(const ControllerAddress& controller,

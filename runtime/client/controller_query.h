@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/session.capnp.h"
 
@@ -24,8 +25,12 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
                                             const std::string& endpoint,
                                             std::chrono::milliseconds timeout, int cancel_fd = -1);
 
-// A new connection to the controller, which shows the address's keys. The errors of
-// control::CredentialsFrom() and control::ZmqConnect().
+// A new connection to the controller, which shows `credentials`; a direct one if `context` has its
+// door (control::FindDoor()), behind which no socket listens. The errors of control::ZmqConnect().
+StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
+    const std::string& endpoint, control::CredentialSource credentials,
+    std::shared_ptr<control::ZmqContext> context);
+// The same with the address's keys; also the errors of control::CredentialsFrom().
 StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
     const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context);
 

@@ -10,10 +10,8 @@
 #include "runtime/client/controller_query.h"
 #include "runtime/client/failure.h"
 #include "runtime/client/session_messages.h"
-#include "runtime/control/direct/direct_client_channel.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
-#include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::client {
 
@@ -24,15 +22,8 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
         "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
         "\"ipc:///run/user/1000/lockstep-1000/run/demo/client.sock\", which `lockstep up` prints");
   }
-  if (auto door = control::FindDoor(context.get(), request.endpoint); door != nullptr) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> direct,
-                              control::DirectClientChannel::Connect(std::move(door)));
-    return Open(request, std::move(direct));
-  }
-  control::ZmqOptions options;
-  options.credentials = request.credentials;
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
-                            control::ZmqConnect(std::move(context), request.endpoint, options));
+                            Connect(request.endpoint, request.credentials, std::move(context)));
   return Open(request, std::move(channel));
 }
 

@@ -86,6 +86,20 @@ TEST_P(LocalClusterTest, TwoClustersLiveSideBySideAndOneAfterTheOther) {
   EXPECT_TRUE(tmp_.IsEmpty());
 }
 
+TEST_P(LocalClusterTest, ItsTimelineIsRecorded) {
+  auto cluster = LocalCluster::Start(Options(GetParam(), 2));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Status started = session->StartTrace();
+  ASSERT_TRUE(started.ok()) << started;
+  EXPECT_TRUE(session->SyncAll().ok());
+  const auto trace = session->StopTrace();
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->processes.size(), 4u) << "the client, the controller, and two workers";
+  for (const TraceProcess& process : trace->processes) EXPECT_EQ(process.missing, "");
+}
+
 TEST_P(LocalClusterTest, ASessionHasNoMoreBytesThanTheOptionsSay) {
   LocalClusterOptions options = Options(GetParam(), 1);
   options.max_session_bytes = 1000;

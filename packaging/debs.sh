@@ -134,7 +134,7 @@ make_library() {
   done
   fill "$PACKAGING/LockstepConfig.cmake.in" "$archives/cmake/Lockstep/LockstepConfig.cmake"
   pack liblockstep-dev "client library of Lockstep, headers and archives" \
-    "lockstep-worker (= $VERSION), libabsl-dev, libcapnp-dev, libcpp-httplib-dev, libfmt-dev, libgloo-dev, \
+    "lockstep-worker (= $VERSION), libabsl-dev, libcapnp-dev, libfmt-dev, libgloo-dev, \
 libsodium-dev, libspdlog-dev, libxxhash-dev, libyaml-cpp-dev, libzmq3-dev, prometheus-cpp-dev" "libdevel" \
     "For programs of one's own that drive a Lockstep cluster or start one, and for modules with functions of one's own."
 }

@@ -14,16 +14,6 @@ namespace {
 
 constexpr size_t kMostAnswerBytes = size_t{1} << 20;
 
-Status Await(const Socket& socket, short event, const Deadline& deadline) {
-  pollfd watched{socket.fd(), event, 0};
-  for (;;) {
-    const int ready = poll(&watched, 1, deadline.RemainingMillis());
-    if (ready > 0) return OkStatus();
-    if (ready == 0) return Unavailable("it took too long");
-    if (errno != EINTR) return Unavailable(std::strerror(errno));
-  }
-}
-
 Status Send(const Socket& socket, std::string_view text, const Deadline& deadline) {
   while (!text.empty()) {
     LOCKSTEP_RETURN_IF_ERROR(Await(socket, POLLOUT, deadline));

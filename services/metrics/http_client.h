@@ -9,9 +9,9 @@
 
 namespace lockstep::metrics {
 
-// GET `path` at `endpoint` ("http://HOST:PORT"). kUnavailable if there is no whole answer until
-// `deadline`, or it is larger than 1 MiB; kInvalidArgument if `endpoint` names nothing to ask.
-// Waits; on the calling thread.
+// GET `path` at `endpoint` ("http://HOST:PORT"), which ends the connection after its answer.
+// kUnavailable if it has not by `deadline`, or says no status, or more than 1 MiB; kInvalidArgument
+// if `endpoint` names nothing to ask. Waits; on the calling thread.
 StatusOr<HttpResponse> HttpGet(const std::string& endpoint, const std::string& path,
                                const Deadline& deadline);
 

@@ -87,12 +87,10 @@ Socket ConnectAt(const addrinfo& address, const Deadline& deadline) {
   if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return socket;
   int error = errno;
   if (error == EINPROGRESS) {
-    pollfd watched{socket.fd(), POLLOUT, 0};
+    const Status connected = Await(socket, POLLOUT, deadline);
     socklen_t size = sizeof error;
     error = ETIMEDOUT;
-    if (poll(&watched, 1, deadline.RemainingMillis()) == 1) {
-      getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    }
+    if (connected.ok()) getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return socket;
   }
   socket = Socket();
@@ -125,6 +123,16 @@ StatusOr<Listener> Listen(const std::string& endpoint) {
     return Listener{std::move(socket), std::move(bound)};
   }
   return Unavailable("metrics cannot be served at ", endpoint, ": ", std::strerror(errno));
+}
+
+Status Await(const Socket& socket, short event, const Deadline& deadline) {
+  pollfd watched{socket.fd(), event, 0};
+  for (;;) {
+    const int ready = poll(&watched, 1, deadline.RemainingMillis());
+    if (ready > 0) return OkStatus();
+    if (ready == 0) return Unavailable("it took too long");
+    if (errno != EINTR) return Unavailable(std::strerror(errno));
+  }
 }
 
 StatusOr<Socket> ConnectTo(const std::string& endpoint, const Deadline& deadline) {

@@ -43,6 +43,9 @@ struct Listener {
 // kInvalidArgument; kUnavailable if it cannot listen there.
 StatusOr<Listener> Listen(const std::string& endpoint);
 
+// Until poll()'s `event`; kUnavailable if it does not come by `deadline`.
+Status Await(const Socket& socket, short event, const Deadline& deadline);
+
 // A connection with who listens at `endpoint`; it does not block. Port 0 or *, or no endpoint at
 // all: kInvalidArgument. kUnavailable if there is none until `deadline`; a resolver that asks
 // others may take longer.

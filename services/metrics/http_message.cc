@@ -1,8 +1,6 @@
 #include "services/metrics/http_message.h"
 
 #include <algorithm>
-#include <charconv>
-#include <sstream>
 
 #include "services/metrics/http_endpoint.h"
 
@@ -26,6 +24,8 @@ const char* ReasonOf(int status) {
       return "URI Too Long";
     case 431:
       return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
     case 503:
       return "Service Unavailable";
     case 505:
@@ -37,11 +37,12 @@ const char* ReasonOf(int status) {
 
 HttpRequest Refused(int status) { return {.path = "", .wants_body = true, .refusal = status}; }
 
+bool IsDigit(char byte) { return byte >= '0' && byte <= '9'; }
+
 // "HTTP/1.0" and the like.
 bool IsVersion(std::string_view text) {
-  const auto is_digit = [text](size_t at) { return text[at] >= '0' && text[at] <= '9'; };
-  return text.size() == 8 && text.starts_with("HTTP/") && is_digit(5) && text[6] == '.' &&
-         is_digit(7);
+  return text.size() == 8 && text.starts_with("HTTP/") && IsDigit(text[5]) && text[6] == '.' &&
+         IsDigit(text[7]);
 }
 
 // What comes before the first `end`, and removes both; all if there is none.
@@ -71,33 +72,37 @@ HttpRequest ParseHttpRequest(std::string_view head) {
   return {.path = std::string(TakeUntil("?", &target)), .wants_body = method == "GET"};
 }
 
+// Not by streams: a module's global locale may group the digits of their numbers.
 std::string HttpAnswerText(const HttpResponse& response, bool with_body) {
-  std::ostringstream head;
-  head << "HTTP/1.1 " << response.status << " " << ReasonOf(response.status)
-       << "\r\nConnection: close\r\nContent-Type: " << response.content_type
-       << "\r\nContent-Length: " << response.body.size();
-  if (response.status == 405) head << "\r\nAllow: GET, HEAD";
-  head << kEndOfHead;
-  return with_body ? head.str() + response.body : head.str();
+  std::string text = "HTTP/1.1 " + std::to_string(response.status) + " ";
+  text.append(ReasonOf(response.status));
+  text.append("\r\nConnection: close\r\nContent-Type: ").append(response.content_type);
+  text.append("\r\nContent-Length: ").append(std::to_string(response.body.size()));
+  if (response.status == 405) text.append("\r\nAllow: GET, HEAD");
+  text.append(kEndOfHead);
+  if (with_body) text.append(response.body);
+  return text;
 }
 
 std::string HttpRequestText(std::string_view authority, std::string_view path) {
-  std::ostringstream head;
-  head << "GET " << path << " HTTP/1.0\r\nHost: " << authority << kEndOfHead;
-  return head.str();
+  std::string text = "GET ";
+  text.append(path).append(" HTTP/1.0\r\nHost: ").append(authority).append(kEndOfHead);
+  return text;
 }
 
 StatusOr<HttpResponse> ParseHttpAnswer(std::string_view text) {
-  const bool is_whole = text.find(kEndOfHead) != std::string_view::npos;
-  std::string_view head = TakeUntil(kEndOfHead, &text);
+  const size_t end_of_head = text.find(kEndOfHead);
+  std::string_view head = text.substr(0, end_of_head);
   const std::string_view version = TakeUntil(" ", &head);
-  const std::string_view digits = head.substr(0, std::min<size_t>(3, head.size()));
-  int status = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), status);
-  if (!is_whole || !IsVersion(version) || error != std::errc() || status < 100) {
+  const std::string_view status = head.substr(0, head.find_first_of(" \r"));
+  if (end_of_head == std::string_view::npos || !IsVersion(version) || status.size() != 3 ||
+      !std::all_of(status.begin(), status.end(), IsDigit)) {
     return DataLoss("that is no answer by HTTP");
   }
-  return HttpResponse{.status = status, .body = std::string(text)};
+  HttpResponse response{.status = 0,
+                        .body = std::string(text.substr(end_of_head + kEndOfHead.size()))};
+  for (const char digit : status) response.status = 10 * response.status + (digit - '0');
+  return response;
 }
 
 }  // namespace lockstep::metrics

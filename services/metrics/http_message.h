@@ -33,8 +33,8 @@ std::string HttpAnswerText(const HttpResponse& response, bool with_body = true);
 // A GET by HTTP/1.0, after whose answer the peer closes the connection. `authority`: HOST:PORT.
 std::string HttpRequestText(std::string_view authority, std::string_view path);
 
-// The status and the body, of all that came until the peer closed the connection. kDataLoss if that
-// is no answer.
+// The status and the body, as much of it as there is, of all that came until the peer closed the
+// connection. kDataLoss if that is no answer.
 StatusOr<HttpResponse> ParseHttpAnswer(std::string_view text);
 
 }  // namespace lockstep::metrics

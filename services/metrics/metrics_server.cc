@@ -1,5 +1,6 @@
 #include "services/metrics/metrics_server.h"
 
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -19,15 +20,24 @@ class Responder {
   std::string Answer(const std::string& head) const {
     try {
       const HttpRequest request = ParseHttpRequest(head);
-      return HttpAnswerText(
-          request.refusal != 0 ? HttpResponse{.status = request.refusal} : ResponseTo(request.path),
-          request.wants_body);
+      return HttpAnswerText(request.refusal != 0 ? HttpResponse{.status = request.refusal}
+                                                 : TryToRespond(request.path),
+                            request.wants_body);
     } catch (const std::bad_alloc&) {
       return "";
     }
   }
 
  private:
+  HttpResponse TryToRespond(const std::string& path) const {
+    try {
+      return ResponseTo(path);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& exception) {
+      return {.status = 500, .body = std::string(exception.what()) + "\n"};
+    }
+  }
   HttpResponse ResponseTo(const std::string& path) const {
     if (path == "/metrics") {
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",

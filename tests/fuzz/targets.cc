@@ -16,6 +16,7 @@ const std::vector<Target>& Targets() {
       {"envelope", TakeEnvelopes},
       {"fragment_calls", ReadFragmentCall},
       {"fragments", ReadFragments},
+      {"http", ReadHttp},
       {"kernels", ReadKernels},
       {"npy", ReadNpyFile},
       {"plans", LowerPlans},

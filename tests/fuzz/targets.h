@@ -23,6 +23,7 @@ void TakeControllerMessages(const uint8_t* data, size_t size);
 void TakeEnvelopes(const uint8_t* data, size_t size);
 void ReadFragmentCall(const uint8_t* data, size_t size);
 void ReadFragments(const uint8_t* data, size_t size);
+void ReadHttp(const uint8_t* data, size_t size);
 void ReadKernels(const uint8_t* data, size_t size);
 void ReadNpyFile(const uint8_t* data, size_t size);
 void LowerPlans(const uint8_t* data, size_t size);

@@ -10,7 +10,8 @@ namespace {
 
 TEST(FastCopyTest, CopiesEverySizeFromAndToEveryPlaceAndNoMore) {
   for (const Stores stores : {Stores::kCached, Stores::kStream}) {
-    for (const size_t size : {0, 1, 63, 255, 256, 319, 767, 768, 1000, 16'384, 70'001}) {
+    for (const size_t size :
+         {0, 1, 63, 255, 256, 319, 767, 768, 1000, 16'384, 70'001, 1'048'575, 1'048'576}) {
       for (const size_t shift : {0, 1, 63}) {
         std::vector<uint8_t> from(size + 64);
         std::vector<uint8_t> to(size + 64, 0xaa);

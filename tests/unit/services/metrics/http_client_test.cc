@@ -61,7 +61,8 @@ TEST(HttpClientTest, AnswersOfAnotherServerAreUnderstood) {
 
 TEST(HttpClientTest, WhatIsNoAnswerIsNone) {
   for (const char* text : {"", "\r\n\r\n", "220 mail.example ESMTP\r\n", "HTTP/1.1 200 OK\r\n",
-                           "HTTP/1.1 xyz OK\r\n\r\n", "HTTP/1.1 2\r\n\r\n", "HTTP/1.1\r\n\r\n"}) {
+                           "HTTP/1.1 xyz OK\r\n\r\n", "HTTP/1.1 2\r\n\r\n",
+                           "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1\r\n\r\n"}) {
     const Status status = GetFromWhoSays(text).status();
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << text << status;
     EXPECT_THAT(Message(status), HasSubstr("no answer by HTTP")) << text;

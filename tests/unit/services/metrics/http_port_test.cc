@@ -14,6 +14,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <locale>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@ namespace lockstep::metrics {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -209,6 +211,24 @@ TEST_F(HttpPortTest, WhatIsNoProperRequestIsAnsweredSo) {
   EXPECT_THAT(Ask("GET /" + std::string(9000, 'x') + " HTTP/1.1\r\n\r\n"),
               StartsWith("HTTP/1.1 414"));
   ExpectHealthSoon();
+}
+
+TEST_F(HttpPortTest, AnAnswerThatCannotBeMadeSaysWhy) {
+  EXPECT_THAT(Ask("GET /readyz HTTP/1.1\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 500"), EndsWith("bad_function_call\n")))
+      << "this service was given none";
+  ExpectHealthSoon();
+}
+
+TEST_F(HttpPortTest, NoLocaleChangesAnAnswer) {
+  struct Grouping : std::numpunct<char> {
+    char do_thousands_sep() const override { return ','; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Grouping));
+  metrics_ = std::string(5000, 'x');
+  EXPECT_THAT(Ask("HEAD /metrics HTTP/1.1\r\n\r\n"), HasSubstr("\r\nContent-Length: 5000\r\n"));
+  std::locale::global(before);
 }
 
 TEST_F(HttpPortTest, WhatIsAskedMayBeNamedInOtherWays) {

@@ -117,6 +117,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     ranks[rank].device_memory_bytes = options.device_memory_bytes;
     ranks[rank].registered_memory_bytes = options.registered_memory_bytes;
     ranks[rank].plan_lanes = options.plan_lanes;
+    ranks[rank].command_rings = options.command_rings;
     ranks[rank].compiler = options.compiler;
     ranks[rank].cuda_compiler = options.cuda_compiler;
     ranks[rank].nvrtc_library = options.nvrtc_library;

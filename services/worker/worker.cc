@@ -170,15 +170,27 @@ control::TreeConnections Worker::ConnectionsInTree() {
 
 void Worker::TakePlace() { controller_->Begin(membership_.tree); }
 
-void Worker::TakeRing() {
-  // A tree's thread owns what would be attached, also in worlds without a tree.
-  if (membership_.ring.nonce.empty() || controller_->has_tree()) return;
-  const Status attached = rings_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
-  if (attached.ok()) {
+Status Worker::TakeRing() {
+  if (options_.command_rings == "off" || rings_->is_attached()) return OkStatus();
+  const Status taken = TryToTakeRing();
+  if (taken.ok()) {
     log::Info("commands come through memory that is shared with the controller");
-  } else {
-    log::Info("commands come by socket: ", Message(attached));
+  } else if (options_.command_rings == "on") {
+    return FailedPrecondition("command_rings: on, but ", Message(taken));
+  } else if (!membership_.ring.nonce.empty()) {
+    log::Info("commands come by socket: ", Message(taken));
   }
+  return OkStatus();
+}
+
+Status Worker::TryToTakeRing() {
+  // A tree's thread owns what would be attached, also in worlds without a tree.
+  if (membership_.ring.nonce.empty() || controller_->has_tree()) {
+    return FailedPrecondition(
+        "the controller offers no memory: its command_rings is off, or its relays_from has other "
+        "workers pass commands on");
+  }
+  return rings_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
 }
 
 Status Worker::Idle() {
@@ -311,7 +323,7 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   world_.Abandon();
   executor.AdoptWelcome(membership_, *controller_);
   world_.Close();
-  TakeRing();
+  LOCKSTEP_RETURN_IF_ERROR(TakeRing());
   TakePlace();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);

@@ -77,7 +77,9 @@ class Worker {
   // ... for commands.
   Status ConnectToController();
   // Takes the ring that the welcome offers, if it can be had, or the place in a tree of relays.
-  void TakeRing();
+  // The error is one of command_rings: on.
+  Status TakeRing();
+  Status TryToTakeRing();
   void TakePlace();
   // How it is connected with other workers there.
   control::TreeConnections ConnectionsInTree();

@@ -85,7 +85,8 @@ std::string Plan::Describe() const {
   text << "seed " << seed << ": " << workers << (processes ? " processes" : " threads");
   if (hosts > 0) text << " on " << hosts << " hosts";
   text << ", " << sessions << " sessions, " << steps << " steps, ";
-  if (rings) text << "commands by ring, ";
+  if (rings) text << "commands by ring" << (mixed ? " to some, " : ", ");
+  if (processes && hosts == 0) text << (keys ? "keys, " : "no keys, ");
   if (relays) text << "commands through relays, ";
   if (copies) text << "copies, ";
   if (wires == WireQuality::kLossy) text << "1 in " << one_in << " packets lost, ";
@@ -114,7 +115,10 @@ Plan PlanOf(uint64_t seed) {
   plan.steps = static_cast<int>(Between(random, 1, 40));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   plan.rings = seed % 2 == 1;
+  plan.mixed = seed % 4 == 3;
   plan.relays = seed % 4 == 0;
+  // Relays need them.
+  plan.keys = !plan.rings || seed % 8 == 5;
   return plan;
 }
 

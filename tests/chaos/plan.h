@@ -44,6 +44,8 @@ struct Plan {
   int sessions = 0;
   bool processes = false;  // workers are processes, else threads
   bool rings = false;      // commands go by ring to those that share memory with the controller
+  bool mixed = false;      // ... but by socket to odd ranks
+  bool keys = false;       // of processes; without keys, clients' messages go by ring, too
   bool relays = false;     // ... through other workers to all but two
   Fault fault = Fault::kNone;
   int victim = 0;                        // the rank that the fault happens on

@@ -103,6 +103,8 @@ Status RunCluster(const Plan& plan) {
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   options.controller.command_rings = plan.rings ? "on" : "off";
+  options.odd_by_socket = plan.mixed;
+  options.keys = plan.keys;
   options.controller.relays_from = plan.relays ? 1 : 0;
   options.controller.relay_fan_out = kRelayFanOut;
   options.worker.arena_bytes = size_t{64} << 20;

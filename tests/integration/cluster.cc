@@ -69,6 +69,14 @@ class OwnLocalCluster final : public Cluster {
   std::unique_ptr<local::LocalCluster> cluster_;
 };
 
+// Of the cluster's worker with this rank.
+worker::WorkerOptions WorkerOf(const ClusterOptions& options, Rank rank) {
+  worker::WorkerOptions worker = options.worker;
+  worker.rank = rank;
+  if (options.odd_by_socket && rank % 2 == 1) worker.command_rings = "off";
+  return worker;
+}
+
 class TcpThreads final : public Cluster {
  public:
   static StatusOr<std::unique_ptr<Cluster>> Start(const ClusterOptions& options) {
@@ -81,8 +89,7 @@ class TcpThreads final : public Cluster {
     LOCKSTEP_ASSIGN_OR_RETURN(cluster->controller_,
                               controller::Controller::Start(controller, cluster->context_));
     for (int rank = 0; rank < options.workers; ++rank) {
-      worker::WorkerOptions worker = options.worker;
-      worker.rank = rank;
+      worker::WorkerOptions worker = WorkerOf(options, rank);
       worker.controller_endpoint = cluster->controller_->worker_endpoint();
       LOCKSTEP_ASSIGN_OR_RETURN(auto started, worker::Worker::Start(worker, cluster->context_));
       cluster->workers_.push_back(std::move(started));
@@ -132,10 +139,9 @@ class TcpProcesses final : public Cluster {
     cluster.controller.worker_endpoint = kAnyPort;
     cluster.controller.liveness_endpoint = kAnyPort;
     for (int rank = 0; rank < options.workers; ++rank) {
-      cluster.ranks.push_back(options.worker);
-      cluster.ranks.back().rank = rank;
+      cluster.ranks.push_back(WorkerOf(options, rank));
     }
-    LOCKSTEP_RETURN_IF_ERROR(local::MakeKeys(cluster, directory->path()));
+    if (options.keys) LOCKSTEP_RETURN_IF_ERROR(local::MakeKeys(cluster, directory->path()));
     LOCKSTEP_ASSIGN_OR_RETURN(auto started, local::ClusterProcesses::Start(processes));
     return std::unique_ptr<Cluster>(new TcpProcesses(std::move(directory), std::move(started)));
   }

@@ -41,6 +41,10 @@ struct ClusterOptions {
   // only collective_timeout, arena_bytes and module_path.
   controller::ControllerOptions controller;
   worker::WorkerOptions worker;
+  // kTcp*: workers with odd ranks get commands by socket, whatever the others do.
+  bool odd_by_socket = false;
+  // kTcpProcesses: the services ask for keys, so that clients get no memory of theirs.
+  bool keys = true;
 
   ClusterOptions();
 };

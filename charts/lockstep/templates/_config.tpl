@@ -39,7 +39,7 @@
 {{- $config = mergeOverwrite $config (dict "data_plaintext" "network" "data_encryption" "on") -}}
 {{- end -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.worker.config) -}}
-{{- $_ := include "lockstep.restoreWords" (dict "config" $config "names" (list "data_encryption")) -}}
+{{- $_ := include "lockstep.restoreWords" (dict "config" $config "names" (list "command_rings" "data_encryption")) -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
       "controller_endpoint" (printf "tcp://%s:7401" (include "lockstep.headAddress" .))

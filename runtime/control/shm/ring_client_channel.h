@@ -34,6 +34,8 @@ class RingClientChannel final : public ClientChannel {
   // used: that is seen here alone. An error says why messages go on by socket; kUnavailable: the
   // controller is on another host, or does not answer by the deadline. Not while it has some.
   Status Attach(const RingOffer& offer, Deadline deadline);
+  // It has the memory, whether or not that is used yet.
+  bool is_attached() const { return rings_ != nullptr; }
   // The controller's messages come by ring.
   bool by_ring() const { return rings_ != nullptr && rings_->reader.has_value(); }
   // The controller has closed its end, as it does when it ends: what was not in the ring by then is

@@ -21,7 +21,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kWorkers = 2;
-constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
 
 class ConnectionTest : public ServicesFixture {
  protected:

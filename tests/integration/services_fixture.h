@@ -23,6 +23,7 @@ namespace lockstep::testing {
 class ServicesFixture : public ::testing::Test {
  protected:
   static constexpr std::chrono::seconds kLong{30};
+  static constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
 
   void SetUp() override {
     auto directory = local::TemporaryDirectory::Create();

@@ -136,6 +136,28 @@ TEST(ClusterTextTest, FewWorkersHaveALineEach) {
   }
 }
 
+TEST(ClusterTextTest, WhoGetsCommandsByRingIsSaid) {
+  std::vector<WorkerStatus> workers = SomeCluster().workers;
+  const auto text = [&] {
+    std::ostringstream out;
+    PrintWorkers(out, text::Style(false), workers);
+    return out.str();
+  };
+  EXPECT_EQ(text().find("commands by"), std::string::npos);
+  workers[1].by_ring = true;
+  EXPECT_NE(
+      text().find("commands by ring (rank 1): through memory shared with the controller; to the "
+                  "others by socket\n"),
+      std::string::npos)
+      << text();
+  EXPECT_EQ(WorkersToJson(workers)[0]["commands_by"], "socket");
+  EXPECT_EQ(WorkersToJson(workers)[1]["commands_by"], "ring");
+  workers[0].by_ring = true;
+  EXPECT_NE(text().find("commands by ring: through memory shared with the controller\n"),
+            std::string::npos)
+      << text();
+}
+
 TEST(ClusterTextTest, OfManyWorkersThoseThatDoTheSameShareALine) {
   for (const int count : {64, 1024}) {
     const std::vector<std::string> lines = WorkerLines(ManyWorkers(count));

@@ -17,6 +17,7 @@ SessionStatus Some(uint32_t id) {
   session.pid = 200;
   session.age = std::chrono::seconds(65);
   session.commands = 1234;
+  session.path = "ring";
   session.sent_bytes = 4096;
   session.consumed_bytes = 2048;
   return session;
@@ -65,11 +66,12 @@ TEST(SessionTextTest, SessionsThatAreClosingSaySo) {
 TEST(SessionTextTest, ShowsWhatEachSendsAndHolds) {
   std::ostringstream out;
   PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 1024), Told(1, 5, 1024)});
-  EXPECT_EQ(out.str(),
-            "SESSION  NAME   CLIENT   STATE        AGE  RESETS  GROUPS  COMMANDS   SENT  WAITING"
-            "  REGISTERS  BYTES\n"
-            "      7  train  box:200  open   1 min 5 s       0       1     1,234  4 KiB    2 KiB"
-            "          5  2 KiB\n");
+  EXPECT_EQ(
+      out.str(),
+      "SESSION  NAME   CLIENT   STATE  BY          AGE  RESETS  GROUPS  COMMANDS   SENT  WAITING"
+      "  REGISTERS  BYTES\n"
+      "      7  train  box:200  open   ring  1 min 5 s       0       1     1,234  4 KiB    2 KiB"
+      "          5  2 KiB\n");
 }
 
 TEST(SessionTextTest, FailuresAndMissingClientsAreToldBelow) {

@@ -42,10 +42,15 @@ std::string InprocEndpoint(const std::string& cluster, const std::string& role) 
 
 }  // namespace
 
+// Those that a worker has in the context that all threads of a cluster share.
+constexpr int kSocketsOfWorker = 8;
+
 struct LocalCluster::Impl {
+  explicit Impl(int most_sockets) : context(control::ZmqContext::CreateFor(most_sockets)) {}
+
   std::unique_ptr<TemporaryDirectory> directory;  // kProcesses only
   std::unique_ptr<TemporaryDirectory> fragments;  // kThreads only
-  std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
+  std::shared_ptr<control::ZmqContext> context;
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<LocalWorkers> workers;
   std::string endpoint;  // for any client
@@ -195,7 +200,8 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LocalClusterOp
   LOCKSTEP_RETURN_IF_ERROR(Check(options));
   log::UseStandardErrorForWarnings("lockstep");
   // The destructor stops what was started if the rest fails.
-  std::unique_ptr<LocalCluster> cluster(new LocalCluster(std::make_unique<Impl>()));
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(std::make_unique<Impl>(
+      options.mode == Mode::kThreads ? kSocketsOfWorker * options.workers : 0)));
   const Status status = cluster->impl_->Start(options);
   if (!status.ok()) {
     (void)cluster->Stop();  // what else goes wrong now is an effect of this

@@ -2,6 +2,7 @@
 
 #include <zmq.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <thread>
@@ -30,6 +31,14 @@ StatusOr<std::string> ZmqContext::Guard(const std::shared_ptr<Gate>& gate) {
     LOCKSTEP_ASSIGN_OR_RETURN(zap_, ZapHandler::Start(handle_));
   }
   return zap_->AddDomain(gate);
+}
+
+std::shared_ptr<ZmqContext> ZmqContext::CreateFor(int sockets) {
+  std::shared_ptr<ZmqContext> context = Create();
+  const int limit = zmq_ctx_get(context->handle(), ZMQ_SOCKET_LIMIT);
+  const int usual = zmq_ctx_get(context->handle(), ZMQ_MAX_SOCKETS);
+  zmq_ctx_set(context->handle(), ZMQ_MAX_SOCKETS, std::clamp(sockets, usual, limit));
+  return context;
 }
 
 std::shared_ptr<ZmqContext> ZmqContext::CreateInBackground() {

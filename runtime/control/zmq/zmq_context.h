@@ -18,6 +18,8 @@ class ZmqContext {
   static std::shared_ptr<ZmqContext> Create() {
     return std::shared_ptr<ZmqContext>(new ZmqContext());
   }
+  // For more sockets at a time than the 1,023 that a context usually has.
+  static std::shared_ptr<ZmqContext> CreateFor(int sockets);
   // Its I/O threads give way to others (see LowerThreadPriority()).
   static std::shared_ptr<ZmqContext> CreateInBackground();
   ~ZmqContext();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/base/child_process.h"
+#include "runtime/base/sanitizers.h"
 #include "tests/integration/process_watch.h"
 #include "tests/support/files.h"
 
@@ -187,6 +188,40 @@ TEST_F(LocalProcessesTest, AnErrorOfAWorkerCarriesTheEndOfItsLog) {
   const Status status = LocalCluster::Start(options).status();
   EXPECT_NE(Message(status).find("worker-0"), std::string::npos) << status;
   EXPECT_NE(Message(status).find("the reason why"), std::string::npos) << status;
+}
+
+TEST_F(LocalProcessesTest, AHundredWorkersLoseOneAndGoOn) {
+  constexpr int kMany = kSanitized ? 20 : 128;
+  constexpr Rank kVictim = kMany / 2 + 3;
+  LocalClusterOptions options = Options(Mode::kProcesses, kMany);
+  options.arena_bytes = size_t{16} << 20;
+  options.start_timeout = 60s;
+  auto cluster = LocalCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto sum_of_ones = [&]() -> StatusOr<float> {
+    LOCKSTEP_ASSIGN_OR_RETURN(const DRef full, session->GetFunction("lockstep.full"));
+    LOCKSTEP_ASSIGN_OR_RETURN(const DRef ones, session->Call(full, Shape{1}, 1.0, DType::kFloat32));
+    LOCKSTEP_ASSIGN_OR_RETURN(const DRef sum, session->AllReduce(ones, Reduction::kSum));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Value value, session->DebugGet(sum, kVictim));
+    return value.As<HostTensor>()->Elements<float>()->front();
+  };
+  const auto before = sum_of_ones();
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(*before, kMany);
+  kill((*cluster)->worker_pids()[kVictim], SIGKILL);
+  Status lost;
+  for (const Deadline deadline = Deadline::After(20s); lost.ok() && !deadline.Expired();) {
+    lost = session->SyncAll();
+  }
+  EXPECT_NE(Message(lost).find("rank " + std::to_string(kVictim)), std::string::npos) << lost;
+  ASSERT_EQ((*cluster)->ReplaceWorker(kVictim), OkStatus());
+  ASSERT_EQ(session->AwaitWorkers(20s), OkStatus());
+  ASSERT_EQ(session->Reset(), OkStatus());
+  const auto after = sum_of_ones();
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(*after, kMany);
 }
 
 TEST_F(LocalProcessesTest, ATemporaryDirectoryThatIsTooLongForSocketsIsRefused) {

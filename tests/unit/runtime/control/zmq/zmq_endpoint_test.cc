@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,16 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+
+// A cluster of 1,000 threads has so many in one context.
+TEST(ZmqContextTest, MayHaveMoreSocketsThanUsual) {
+  const auto most = [](const std::shared_ptr<ZmqContext>& context) {
+    return zmq_ctx_get(context->handle(), ZMQ_MAX_SOCKETS);
+  };
+  const int usual = most(ZmqContext::Create());
+  EXPECT_EQ(most(ZmqContext::CreateFor(8000)), 8000);
+  EXPECT_EQ(most(ZmqContext::CreateFor(0)), usual);
+}
 
 TEST(ZmqListenTest, OnlyLoopbackMayBeBoundOverTcp) {
   for (const char* endpoint : {"tcp://*:*", "tcp://0.0.0.0:*", "tcp://[::]:*",

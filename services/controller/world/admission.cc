@@ -63,7 +63,9 @@ void Admission::Consider(const control::PeerName& peer, const Candidate& candida
 
 bool Admission::IsReached(const control::PeerName& peer, const Candidate& candidate) {
   // One that is refused anyway is refused for that; and clients copy to and from rank 0 alone.
-  const bool may_be_first = candidate.wanted_rank <= 0 && candidate.first_rank == 0;
+  const bool takes_any = candidate.wanted_rank < 0 && candidate.first_rank == 0;
+  const bool may_be_first =
+      candidate.wanted_rank == 0 || (takes_any && membership_.LowestFree(0) == 0);
   if (!membership_.Check(candidate).ok() || !may_be_first) return true;
   const std::optional<Status> reached = reachability_.Ask(candidate.bulk_endpoint);
   if (!reached.has_value()) {

@@ -106,6 +106,18 @@ TEST_F(AdmissionTest, RanksThatNoClientCopiesToNeedNotBeReached) {
   EXPECT_THAT(ToWorker("a"), ElementsAre("wait"));
 }
 
+// Of a thousand that take any rank few are tried.
+TEST_F(AdmissionTest, OnceRankZeroIsTakenWhoTakesAnyRankNeedNotBeReached) {
+  Start();
+  reachability_.answers["tcp://away:1"] = std::nullopt;
+  const auto away = [](wire::Hello::Builder hello) { hello.setBulkEndpoint("tcp://away:1"); };
+  Hello("a", -1, away);
+  EXPECT_THAT(ToWorker("a"), IsEmpty()) << "it is being tried";
+  Hello("b", 0);
+  Hello("c", -1, away);
+  EXPECT_THAT(ToWorker("c"), ElementsAre(StartsWith("welcome rank 1")));
+}
+
 TEST_F(AdmissionTest, WorkerThatLostSightOfTheControllerIsLostAndComesBackLikeAnyOther) {
   StartReady();
   Open("c");

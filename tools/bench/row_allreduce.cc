@@ -24,6 +24,11 @@ struct Goals {
 constexpr Goals kOnOneHost = {2, 1};
 constexpr Goals kBetweenHosts = {1.5, 1};
 
+// Beside Open MPI over tcp: at most so many times its time, or as many times its speed.
+Goal BesideMpiOverTcp(size_t size_bytes) {
+  return Goal::RatioAtLeast(size_bytes >= 16 * kMiB ? 1.3 : 1 / 1.2);
+}
+
 std::vector<size_t> AllReduceSizes(bool quick) {
   if (quick) return {8, 64 * kKiB, kMiB, 16 * kMiB};
   return {8, kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
@@ -133,8 +138,8 @@ Status MeasureHosts(const Settings& settings, Report& report) {
       FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench/collectives"));
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
   const std::vector<size_t> sizes =
-      settings.quick ? std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB}
-                     : std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
+      settings.quick ? std::vector<size_t>{8, 64 * kKiB, kMiB, 16 * kMiB}
+                     : std::vector<size_t>{8, 4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
   std::vector<SizeLine> lines;
   std::vector<std::string> arguments = {settings.quick ? "0.1" : "0.2"};
   for (const size_t size : sizes) {
@@ -148,7 +153,7 @@ Status MeasureHosts(const Settings& settings, Report& report) {
                                    .what = what + ", beside Open MPI over tcp",
                                    .unit = "us",
                                    .better = Better::kLess,
-                                   .goal = Goal::None()});
+                                   .goal = BesideMpiOverTcp(size)});
     if (!mpi.ok()) beside_mpi.note = Message(mpi.status());
     Line& encrypted = report.Add({.row = "hosts",
                                   .what = what + ", encrypted, beside the same as it is",

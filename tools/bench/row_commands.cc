@@ -46,7 +46,7 @@ StatusOr<Rates> TimeCalls(Session& session, int calls, Issue&& issue) {
   return Rates{per_second(issued - start), per_second(Clock::now() - start)};
 }
 
-constexpr double kGoalNanos = 150;
+constexpr double kGoalNanos = 80;
 constexpr size_t kBatchBytes = size_t{48} << 10;  // as a session sends them
 
 // What Session::Call writes.

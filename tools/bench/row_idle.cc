@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kIdleWorkers = 8;
 constexpr int kBusyWorkers = 4;
-constexpr double kGoalPercent = 1;
+constexpr double kGoalPercent = 0.3;
 constexpr double kGoalControllerMb = 40;
 constexpr double kGoalWorkerMb = 60;
 constexpr double kGoalAddedMb = 8;
@@ -62,11 +62,15 @@ Status MeasureIdleness(const Settings& settings, Report& report) {
   Line& workers_cpu = report.Add({.row = "idle",
                                   .what = "CPU of 8 workers together",
                                   .unit = "% of a core",
-                                  .goal = Goal::ValueAtMost(kGoalPercent)});
+                                  .goal = Goal::None()});
   Line& controller_cpu = report.Add({.row = "idle",
                                      .what = "CPU of the controller",
                                      .unit = "% of a core",
                                      .goal = Goal::None()});
+  Line& all_cpu = report.Add({.row = "idle",
+                              .what = "CPU of all of them",
+                              .unit = "% of a core",
+                              .goal = Goal::ValueAtMost(kGoalPercent)});
   Line& controller_memory = report.Add({.row = "idle",
                                         .what = "memory of the controller",
                                         .unit = "MB",
@@ -95,6 +99,8 @@ Status MeasureIdleness(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(const double controller_after, CpuSeconds(controller));
   workers_cpu.ours = {(workers_after - workers_before) / span.count() * 100};
   controller_cpu.ours = {(controller_after - controller_before) / span.count() * 100};
+
+  all_cpu.ours = {workers_cpu.ours[0] + controller_cpu.ours[0]};
 
   LOCKSTEP_ASSIGN_OR_RETURN(const double controller_mb, LargestMb(controller, &ResidentBytes));
   controller_memory.ours = {controller_mb};

@@ -77,9 +77,10 @@ config::Settings ControllerSettings(ControllerOptions& options) {
       Choice(
           "command_rings", options.command_rings, {"auto", "off", "on"},
           "Whether commands reach workers, and clients without keys the controller, through memory "
-          "that they share with the controller, "
-          "where they run on its host as the same user; all others by socket. With on, it is an "
-          "error if the kernel has no such memory (Linux 5.1)."),
+          "that they share with the controller, where they run on its host as the same user and "
+          "in the same network (containers of one pod do); all others by socket. With on, it is an "
+          "error if the kernel has no such memory (Linux 5.1); whether a worker must have it, its "
+          "own setting says."),
       Integer("relays_from", options.relays_from, 0, kMaxWorkers,
               "With so many workers or more, those that share no memory with the controller get "
               "commands through others that pass them on, and answer likewise; 0: never."),

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   lockstep::fuzz::AddPlanSeeds(folder);
   lockstep::fuzz::AddFragmentSeeds(folder);
   lockstep::fuzz::AddRingSeeds(folder);
+  lockstep::fuzz::AddTreeSeeds(folder);
   std::printf("%d seeds\n", folder.count());
   return 0;
 }

@@ -56,5 +56,6 @@ void AddNpySeeds(SeedFolder& folder);
 void AddPlanSeeds(SeedFolder& folder);
 void AddFragmentSeeds(SeedFolder& folder);
 void AddRingSeeds(SeedFolder& folder);
+void AddTreeSeeds(SeedFolder& folder);
 
 }  // namespace lockstep::fuzz

@@ -22,6 +22,7 @@ const std::vector<Target>& Targets() {
       {"plans", LowerPlans},
       {"program", ReadProgram},
       {"rings", TakeAnswersByRing},
+      {"tree", TakeTreeMessages},
       {"values", ReadValues},
       {"worker_liveness", TakeLivenessOfController},
       {"worker_messages", TakeWorkerMessages},

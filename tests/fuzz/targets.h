@@ -29,6 +29,7 @@ void ReadNpyFile(const uint8_t* data, size_t size);
 void LowerPlans(const uint8_t* data, size_t size);
 void ReadProgram(const uint8_t* data, size_t size);
 void TakeAnswersByRing(const uint8_t* data, size_t size);
+void TakeTreeMessages(const uint8_t* data, size_t size);
 void ReadValues(const uint8_t* data, size_t size);
 void TakeLivenessOfController(const uint8_t* data, size_t size);
 void TakeWorkerMessages(const uint8_t* data, size_t size);

@@ -1,9 +1,13 @@
 // Workers that say what they like, ask for what is not theirs, or are killed at any moment.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -161,6 +165,53 @@ TEST_F(HostileWorkerTest, ARingThatItDoesNotTellToReadBreaksItInTime) {
 }
 
 // Children are forked before there are threads, so each test that has one makes all else after it.
+
+// Asks as worker "child" does, but as another user, with what it was given. Ends with 0 if it gets
+// nothing.
+[[noreturn]] void AskAsAnotherUser(int told) {
+  constexpr uid_t kNobody = 65534;
+  if (setuid(kNobody) != 0) _exit(1);
+  char text[512] = {};
+  if (read(told, text, sizeof text - 1) <= 0) _exit(2);
+  const std::string address(text, std::strcspn(text, " "));
+  const std::string nonce(text + address.size() + 1);
+  // Our own end finds out; a hostile one would go on.
+  if (RingLink::Connect(address).status().code() != StatusCode::kPermissionDenied) _exit(3);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path + 1, address.data(), address.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.size());
+  const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) _exit(4);
+  (void)send(socket.get(), nonce.data(), nonce.size(), MSG_NOSIGNAL);
+  char answer[64];
+  _exit(recv(socket.get(), answer, sizeof answer, 0) > 0 ? 5 : 0);
+}
+
+TEST(AnotherUserTest, GetsNothingForTheNonce) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) AskAsAnotherUser(told[0]);
+  auto sockets = ZmqListen(ZmqContext::Create(), "inproc://another_user_test");
+  ASSERT_TRUE(sockets.ok()) << sockets.status();
+  auto server =
+      RingServerChannel::Create(std::move(*sockets), RingServerChannel::Peers::kWorkers, 2, kLong);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::optional<RingOffer> offer = (*server)->OfferTo("child");
+  const std::string text = offer->address + " " + offer->nonce;
+  ASSERT_EQ(write(told[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) (void)(*server)->HasInput();
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE((*server)->IsByRing("child"));
+  close(told[0]);
+  close(told[1]);
+}
+
 class KilledWorkerTest : public testing::TestWithParam<int> {};
 
 TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing) {

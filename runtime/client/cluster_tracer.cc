@@ -166,6 +166,10 @@ Status ClusterTracer::TakeIn(const control::Message& message, Replies& wanted) {
 
 Status ClusterTracer::Check() {
   std::lock_guard lock(mutex_);
+  return TakeInAll();
+}
+
+Status ClusterTracer::TakeInAll() {
   Replies none;
   control::Message message;
   while (channel_->Receive(&message)) LOCKSTEP_RETURN_IF_ERROR(TakeIn(message, none));
@@ -182,7 +186,13 @@ void ClusterTracer::Renew() {
 
 StatusOr<ClusterTracer::Reply> ClusterTracer::Ask(Fill fill) {
   Replies wanted;
-  LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t request, Send(fill));
+  const StatusOr<uint64_t> sent = Send(fill);
+  if (!sent.ok()) {
+    // What was heard last may say why.
+    LOCKSTEP_RETURN_IF_ERROR(TakeInAll());
+    return sent.status();
+  }
+  const uint64_t request = *sent;
   wanted[request];
   LOCKSTEP_RETURN_IF_ERROR(Await(wanted, Deadline::After(options_.timeout)));
   std::optional<Reply>& reply = wanted[request];

@@ -66,6 +66,8 @@ class ClusterTracer {
                 const TraceOptions& options);
 
   // All below: with mutex_ held.
+  // What has come, which nobody waits for. An error ends the trace.
+  Status TakeInAll();
   StatusOr<uint64_t> Send(Fill fill);
   // Takes in what comes until all `wanted` requests are answered, or the time is over.
   Status Await(Replies& wanted, Deadline deadline);

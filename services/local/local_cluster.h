@@ -55,7 +55,8 @@ struct LocalClusterOptions {
   std::string fragment_cache;
   // Of each worker, among which it divides the loops and products of one fragment.
   int fragment_threads = 1;
-  // ControllerOptions::command_rings: "auto", "on" or "off".
+  // Of the controller and of each worker: "auto"; "off"; or "on", and the cluster does not start
+  // unless all commands go by ring.
   std::string command_rings = "auto";
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};

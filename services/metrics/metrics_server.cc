@@ -36,6 +36,8 @@ class Responder {
       throw;
     } catch (const std::exception& exception) {
       return {.status = 500, .body = std::string(exception.what()) + "\n"};
+    } catch (...) {
+      return {.status = 500};
     }
   }
   HttpResponse ResponseTo(const std::string& path) const {

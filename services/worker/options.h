@@ -93,8 +93,8 @@ struct WorkerOptions {
   // What its program does once the controller has sent it away: "exit", or "rejoin", which begins
   // anew with nothing.
   std::string after_shutdown = "exit";
-  // Whether commands come through memory of the controller, if it offers that: "auto", where that is
-  // possible; "off", by socket; "on", or else this worker ends.
+  // Whether commands come through memory of the controller, if it offers that: "auto", where that
+  // is possible; "off", by socket; "on", or else this worker ends.
   std::string command_rings = "auto";
   // What tcp encrypts of what goes from rank to rank: "auto", whatever may not go as it is; "on",
   // all of it; "off", nothing.

@@ -175,20 +175,24 @@ Status Worker::TakeRing() {
   const Status taken = TryToTakeRing();
   if (taken.ok()) {
     log::Info("commands come through memory that is shared with the controller");
-  } else if (options_.command_rings == "on") {
-    return FailedPrecondition("command_rings: on, but ", Message(taken));
-  } else if (!membership_.ring.nonce.empty()) {
-    log::Info("commands come by socket: ", Message(taken));
+    return OkStatus();
   }
+  if (options_.command_rings == "on") {
+    return FailedPrecondition("command_rings: on, but ", Message(taken));
+  }
+  if (!membership_.ring.nonce.empty()) log::Info("commands come by socket: ", Message(taken));
   return OkStatus();
 }
 
 Status Worker::TryToTakeRing() {
-  // A tree's thread owns what would be attached, also in worlds without a tree.
-  if (membership_.ring.nonce.empty() || controller_->has_tree()) {
+  if (membership_.ring.nonce.empty()) {
     return FailedPrecondition(
-        "the controller offers no memory: its command_rings is off, or its relays_from has other "
-        "workers pass commands on");
+        "the controller offers no memory: its command_rings is off, its kernel has none for that, "
+        "or its relays_from has other workers pass commands on");
+  }
+  // A tree's thread owns what would be attached, also in worlds without a tree.
+  if (controller_->has_tree()) {
+    return FailedPrecondition("this worker has been in a world in which others passed commands on");
   }
   return rings_->Attach(membership_.ring, Deadline::After(kLongestHandOver));
 }
@@ -323,7 +327,7 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   world_.Abandon();
   executor.AdoptWelcome(membership_, *controller_);
   world_.Close();
-  LOCKSTEP_RETURN_IF_ERROR(TakeRing());
+  const Status ring = TakeRing();
   TakePlace();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
@@ -347,6 +351,8 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   }
   executor.SetWorld(world_.links());
   execution_.EndConnecting();
+  // Only now: had the controller been lost meanwhile, this worker would wait for another one.
+  LOCKSTEP_RETURN_IF_ERROR(ring);
   const std::string_view backend = world_.links().cpus->backend();
   log::Info("worker ", membership_.rank, " of ", membership_.world_size(), " in cluster ",
             membership_.cluster, " is ready, backend ", backend, " (", world_.why(), ")");

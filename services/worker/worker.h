@@ -77,7 +77,7 @@ class Worker {
   // ... for commands.
   Status ConnectToController();
   // Takes the ring that the welcome offers, if it can be had, or the place in a tree of relays.
-  // The error is one of command_rings: on.
+  // The error, of command_rings: on, ends this worker.
   Status TakeRing();
   Status TryToTakeRing();
   void TakePlace();

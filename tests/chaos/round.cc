@@ -103,6 +103,7 @@ Status RunCluster(const Plan& plan) {
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   options.controller.command_rings = plan.rings ? "on" : "off";
+  options.worker.command_rings = plan.rings ? "on" : "off";
   options.odd_by_socket = plan.mixed;
   options.keys = plan.keys;
   options.controller.relays_from = plan.relays ? 1 : 0;

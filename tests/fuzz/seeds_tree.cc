@@ -34,14 +34,16 @@ void AddTreeSeeds(SeedFolder& folder) {
   packet.Add(Of("envelope", "body of it"));
   packet.Add(Of("another"));
   folder.Add("tree", "packet", Unsigned(packet.Seal(7, 1, signer)));
-  folder.Add("tree", "whole_packet",
-             Unsigned(control::PacketWriter::SealWhole(Of("envelope", "a large body"), 7, 2, signer)));
+  folder.Add(
+      "tree", "whole_packet",
+      Unsigned(control::PacketWriter::SealWhole(Of("envelope", "a large body"), 7, 2, signer)));
 
   control::BundleWriter bundle;
   bundle.Add(2, control::AnswerKey(), 1, Of("answer"));
   bundle.Add(4, control::AnswerKey(), 1, Of("answer", "with a body"));
   folder.Add("tree", "bundle", Raw(bundle.Take(7, 1, 9, 1)));
-  bundle.Add(2, control::AnswerKey(), 2, Of("large", std::string(control::kLargestPacked + 1, 'x')));
+  bundle.Add(2, control::AnswerKey(), 2,
+             Of("large", std::string(control::kLargestPacked + 1, 'x')));
   folder.Add("tree", "large_answer", Raw(bundle.Take(7, 2, 9)));
   folder.Add("tree", "nothing", Raw(control::BundleWriter().Take(7, 2, 9)));
 

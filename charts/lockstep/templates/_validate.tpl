@@ -18,6 +18,9 @@
 {{- end -}}
 {{- $_ := include "lockstep.arena" . -}}
 {{- $workers := include "lockstep.workerConfig" . | fromYaml -}}
+{{- if eq (toString $workers.command_rings) "on" -}}
+{{- fail "worker.config.command_rings: is on, but pods share no memory with the controller's, so that each would end; leave it at auto" -}}
+{{- end -}}
 {{- if ne (toString $workers.data_plaintext) "network" -}}
 {{- if has (toString .Values.head.config.communicator) (list "gloo" "shm+gloo") -}}
 {{- fail (printf "head.config.communicator: %s does not encrypt what pods send each other; leave it at auto, or, in a network that only the cluster uses, set worker.config.data_plaintext: network" .Values.head.config.communicator) -}}

@@ -34,10 +34,12 @@ void Admission::HandleHello(const control::PeerName& peer, wire::Hello::Reader h
 }
 
 void Admission::Consider(const control::PeerName& peer, const Candidate& candidate) {
-  if (!IsReached(peer, candidate)) return;
   // The worker that has the rank may have been killed a moment ago, and must not push others to
-  // ranks that other workers will ask for.
+  // ranks that other workers will ask for; nor let one become rank 0 that was not tried because
+  // that rank seemed to be taken.
   world_.NoticeLosses();
+  if (!IsReached(peer, candidate)) return;
+  being_reached_.erase(peer);
   if (HasTheRank(candidate)) {
     // It has dropped what was sent to it meanwhile, so it comes back like any other.
     world_.ComesBack(candidate.wanted_rank,

@@ -101,6 +101,18 @@ TEST_P(LocalClusterTest, ItsTimelineIsRecorded) {
   for (const TraceProcess& process : trace->processes) EXPECT_EQ(process.missing, "");
 }
 
+TEST_P(LocalClusterTest, ATimelineOfAClusterThatHasStoppedSaysSo) {
+  auto cluster = LocalCluster::Start(Options(GetParam(), 1));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ(session->StartTrace(), OkStatus());
+  EXPECT_EQ((*cluster)->Stop(), OkStatus());
+  const Status status = session->StopTrace().status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(status).find("shutting down"), std::string::npos) << status;
+}
+
 TEST_P(LocalClusterTest, ASessionHasNoMoreBytesThanTheOptionsSay) {
   LocalClusterOptions options = Options(GetParam(), 1);
   options.max_session_bytes = 1000;

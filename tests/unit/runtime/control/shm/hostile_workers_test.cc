@@ -194,7 +194,10 @@ TEST(AnotherUserTest, GetsNothingForTheNonce) {
   ASSERT_EQ(pipe(told), 0);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) AskAsAnotherUser(told[0]);
+  if (child == 0) {
+    close(told[1]);
+    AskAsAnotherUser(told[0]);
+  }
   auto sockets = ZmqListen(ZmqContext::Create(), "inproc://another_user_test");
   ASSERT_TRUE(sockets.ok()) << sockets.status();
   auto server =

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// A cluster of 1,000 threads has so many in one context.
+// A cluster whose workers are threads has them all in one context.
 TEST(ZmqContextTest, MayHaveMoreSocketsThanUsual) {
   const auto most = [](const std::shared_ptr<ZmqContext>& context) {
     return zmq_ctx_get(context->handle(), ZMQ_MAX_SOCKETS);

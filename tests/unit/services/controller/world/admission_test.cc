@@ -118,6 +118,15 @@ TEST_F(AdmissionTest, OnceRankZeroIsTakenWhoTakesAnyRankNeedNotBeReached) {
   EXPECT_THAT(ToWorker("c"), ElementsAre(StartsWith("welcome rank 1")));
 }
 
+TEST_F(AdmissionTest, WhoTakesTheRankOfOneThatWasJustKilledMustBeReached) {
+  Start();
+  Hello("a", 0);
+  reachability_.answers["tcp://away:1"] = std::nullopt;
+  liveness_.losses.push_back({0, WatchId(1), "killed", {}});
+  Hello("b", -1, [](wire::Hello::Builder hello) { hello.setBulkEndpoint("tcp://away:1"); });
+  EXPECT_THAT(ToWorker("b"), IsEmpty()) << "it is being tried";
+}
+
 TEST_F(AdmissionTest, WorkerThatLostSightOfTheControllerIsLostAndComesBackLikeAnyOther) {
   StartReady();
   Open("c");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/quantity.h"
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"

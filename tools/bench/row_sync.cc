@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/disco.h"
 #include "tools/bench/program.h"

@@ -33,7 +33,7 @@ constexpr char kCollectives[] = "collectives";
 
 constexpr std::array<Row, 20> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
-    {"latency", "the slowest of these times, after a pause, and connecting", MeasureLatency},
+    {"latency", "the slowest syncs, those after a pause, and connecting", MeasureLatency},
     {"answers", "a value or a small tensor after each call, beside a sync", MeasureAnswers},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},

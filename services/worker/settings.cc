@@ -130,8 +130,8 @@ config::Settings WorkerSettings(WorkerOptions& options) {
                  "The controller's public key, by which this worker knows it. Belongs to key."),
       Choice("command_rings", options.command_rings, {"auto", "off", "on"},
              "Whether commands come through memory that a controller of this host shares "
-             "(command_rings there); on: if they do not, this worker ends with the reason, and so "
-             "does what its ranks were doing."),
+             "(command_rings there); on: without that this worker ends and says why, and the "
+             "sessions of its cluster fail."),
       Choice("data_encryption", options.data_encryption, {"auto", "on", "off"},
              "What is encrypted of the tensors that go from rank to rank by tcp: all that leaves "
              "loopback, unless data_plaintext is network (auto); all (on); or nothing (off). Gloo, "

@@ -76,10 +76,11 @@ class Worker {
 
   // ... for commands.
   Status ConnectToController();
-  // Takes the ring that the welcome offers, if it can be had, or the place in a tree of relays.
-  // The error, of command_rings: on, ends this worker.
+  // Takes the ring that the welcome offers, if it can be had. An error: it must be had
+  // (command_rings: on), and this worker ends.
   Status TakeRing();
   Status TryToTakeRing();
+  // ... or the place in a tree of relays.
   void TakePlace();
   // How it is connected with other workers there.
   control::TreeConnections ConnectionsInTree();

@@ -14,10 +14,9 @@ Status Shape::Validate(size_t element_size_bytes) const {
     if (dim < 0) return InvalidArgument("shape ", ToString(), " has a negative extent");
     // The other extents count even if the tensor is empty: strides are their products.
     if (dim == 0) continue;
-    if (dim > kMaxBytes / bytes) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMaxBytes) {
       return InvalidArgument("shape ", ToString(), " is larger than 2^62 bytes");
     }
-    bytes *= dim;
   }
   return OkStatus();
 }

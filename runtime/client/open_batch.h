@@ -36,11 +36,16 @@ class OpenBatch {
   // flow window. kInvalidArgument for one that is too large.
   template <typename Fill>
   Status Append(Fill&& fill) {
+    return AppendBy([&](control::BatchWriter& writer) { return writer.Add(fill); });
+  }
+  // The same for what `add` adds to the writer it is given.
+  template <typename Add>
+  Status AppendBy(Add&& add) {
     const control::BatchWriter::Mark before = writer_.mark();
-    LOCKSTEP_RETURN_IF_ERROR(writer_.Add(fill));
+    LOCKSTEP_RETURN_IF_ERROR(add(writer_));
     if (writer_.size_bytes() > link_.facts().max_batch_bytes) [[unlikely]] {
       LOCKSTEP_RETURN_IF_ERROR(RemoveOversized(before));
-      return Append(fill);
+      return AppendBy(add);
     }
     if (before.commands == 0) first_command_ = next_command_;
     ++next_command_;

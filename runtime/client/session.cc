@@ -150,15 +150,7 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
   client::NoteFunctionCall(core, arguments);
-  StatusOr<DRef> made = core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
-    auto call = command.initCall();
-    call.setFunction(function.id().Packed());
-    call.setResult(result.Packed());
-    if (!arguments.empty()) {
-      auto list = call.initArgs(static_cast<unsigned>(arguments.size()));
-      client::WriteArguments(list, arguments);
-    }
-  });
+  StatusOr<DRef> made = core.IssueCall(function.id(), arguments);
   client::NoteFunctionCall(core, arguments);
   if (made.ok()) core.NoteKnownToFunctions(*made);
   return made;

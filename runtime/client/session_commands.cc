@@ -32,58 +32,6 @@ size_t PayloadBytes(const Argument& argument) {
   }
 }
 
-// Of what is not one value or one list. Finds the element itself: see WriteArgument().
-[[gnu::noinline]] void WriteCompound(capnp::List<wire::Value>::Builder& list, unsigned i,
-                                     const Argument& argument) {
-  switch (argument.kind()) {
-    case Argument::Kind::kTensor:
-      return control::WriteHostTensor(list[i].initTensor(), argument.object<HostTensor>());
-    case Argument::Kind::kBytes:
-      return control::WriteValue(list[i], argument.object<Bytes>());
-    case Argument::Kind::kDevice:
-      return control::WriteValue(list[i], argument.object<Device>());
-    default:
-      return control::WriteValue(list[i], argument.object<Value>());
-  }
-}
-
-// Nothing here is given the element as a whole, so that it is taken apart into registers: a copy of
-// it in memory would be read sooner than the processor can forward what was written, which took
-// half the time of a call of five arguments.
-[[gnu::always_inline]] inline void WriteArgument(capnp::List<wire::Value>::Builder& list,
-                                                 unsigned i, const Argument& argument) {
-  wire::Value::Builder out = list[i];
-  switch (argument.kind()) {
-    case Argument::Kind::kNone:
-      return out.setNone();
-    case Argument::Kind::kBool:
-      return out.setBool(argument.integer() != 0);
-    case Argument::Kind::kTooLarge:  // refused before anything is written
-    case Argument::Kind::kInt64:
-      return out.setInt64(argument.integer());
-    case Argument::Kind::kFloat64:
-      return out.setFloat64(argument.real());
-    case Argument::Kind::kText: {
-      const std::string_view text = argument.text();
-      std::copy(text.begin(), text.end(), out.initText(static_cast<unsigned>(text.size())).begin());
-      return;
-    }
-    case Argument::Kind::kDType:
-      return out.setDtype(control::ToWire(static_cast<DType>(argument.integer())));
-    case Argument::Kind::kDRef:
-      return out.setRegister(argument.object<DRef>().id().Packed());
-    case Argument::Kind::kShape: {
-      const Shape& shape = argument.object<Shape>();
-      return control::WriteDims(out.initShape(static_cast<unsigned>(shape.ndim())), shape);
-    }
-    case Argument::Kind::kTensor:
-    case Argument::Kind::kBytes:
-    case Argument::Kind::kDevice:
-    case Argument::Kind::kValue:
-      return WriteCompound(list, i, argument);
-  }
-}
-
 }  // namespace
 
 Status CheckPayload(size_t bytes) {
@@ -198,10 +146,6 @@ void NoteFunctionCall(SessionCore& core, absl::Span<const Argument> arguments) {
     if (argument.kind() == Argument::Kind::kDRef) core.NoteGivenToFunction(argument.object<DRef>());
     if (argument.kind() == Argument::Kind::kValue) NoteGivenIn(core, argument.object<Value>());
   }
-}
-
-void WriteArguments(capnp::List<wire::Value>::Builder& list, absl::Span<const Argument> arguments) {
-  for (unsigned i = 0; i < list.size(); ++i) WriteArgument(list, i, arguments[i]);
 }
 
 namespace {

@@ -36,10 +36,6 @@ Status CheckArguments(const SessionCore& core, absl::Span<const Argument> argume
 // (RegisterNames::DropRelaid). Before the call is issued, and after it.
 void NoteFunctionCall(SessionCore& core, absl::Span<const Argument> arguments);
 
-// Writes `arguments` as a command's argument list, which is as long. It is not copied for the call:
-// that would wait for what has just been written to it.
-void WriteArguments(capnp::List<wire::Value>::Builder& list, absl::Span<const Argument> arguments);
-
 // Loads the library on every worker; see Session::LoadModule().
 StatusOr<DRef> IssueLoadModule(SessionCore& core, std::string_view path);
 

@@ -20,6 +20,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/fragment_traffic.h"
 #include "runtime/client/link.h"
@@ -112,6 +113,9 @@ class SessionCore {
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return result;
   }
+
+  // A call of `function` on every worker. The arguments are such as CheckArguments() lets pass.
+  StatusOr<DRef> IssueCall(RegisterId function, absl::Span<const Argument> arguments);
 
   // Both for the operation among workers that `use` says, which is numbered as they are:
   // kFailedPrecondition if it could never end (see UnpairedMessages). Before it worker-0 takes back

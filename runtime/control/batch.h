@@ -16,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/plain_call.h"
 #include "schemas/control.capnp.h"
 
 namespace lockstep::control {
@@ -54,6 +55,22 @@ class BatchWriter {
       Rollback(before);
       return ResourceExhausted("there is no memory for a command");
     }
+  }
+
+  // Appends a call of so many words, which `fill` writes: it is given where to, for a
+  // PlainCallWriter. kResourceExhausted: there is no memory for it; the body is what it was.
+  template <typename Fill>
+  Status AddPlainCall(size_t words, Fill&& fill) {
+    try {
+      Grow(used_words_ + words);
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted("there is no memory for a command");
+    }
+    fill(words_ + used_words_);
+    used_words_ += words;
+    zeroed_words_ = std::max(zeroed_words_, used_words_);
+    ++commands_;
+    return OkStatus();
   }
 
   // The end of the body so far, and the way back to it.
@@ -121,6 +138,10 @@ class BatchReader {
     const kj::ArrayPtr<const capnp::word> rest =
         words_.words().slice(position_, words_.words().size());
     try {
+      if (const size_t plain = FindPlainCall(rest)) {
+        position_ += plain;
+        return use(capnp::readMessageUnchecked<wire::Command>(rest.begin() + plain_call::kRoot));
+      }
       // Of this command alone: what many small ones may visit would otherwise grow with the square
       // of the body.
       const size_t words = std::min(capnp::expectedSizeInWordsFromPrefix(rest), rest.size());

@@ -107,7 +107,7 @@ bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline,
       HasUndrainedInput(channels) || Poll(set, channels, until.RemainingMillis(), sharing);
   if (sharing != nullptr) {
     const bool called = sharing->EndSleep();
-    return woken || called || until.Expired();
+    return woken || called || (until.Expired() && !deadline.Expired());
   }
   for (Channel* channel : channels) channel->EndSleep();
   return woken;
@@ -117,6 +117,14 @@ bool Sleep(PollSet& set, absl::Span<Channel* const> channels, Deadline deadline,
 
 bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
                        Deadline deadline, Sharing* sharing) {
+  const bool is_a_look = deadline.Expired();
+  const bool has_input = WaitFor(channels, descriptors, deadline, sharing);
+  if (!is_a_look) had_input_ = has_input;
+  return has_input;
+}
+
+bool InputWaiter::WaitFor(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
+                          Deadline deadline, Sharing* sharing) {
   PollSet set;
   for (Channel* channel : channels) set.push_back({channel->wait_fd(), POLLIN, 0});
   for (int descriptor : descriptors) set.push_back({descriptor, POLLIN, 0});
@@ -126,7 +134,7 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
   const bool has_sockets = channels.empty() || AnyDrained(channels);
   awake_.Begin(has_sockets ? YieldPhase::For::kSockets : YieldPhase::For::kMemory);
   const auto stays_awake = [&] {
-    if (deadline.Expired() || (sharing != nullptr && !sharing->StaysAwake())) return false;
+    if (!had_input_ || deadline.Expired() || (sharing != nullptr && !sharing->StaysAwake())) return false;
     return Apart(sharing, [&] { return awake_.Yield(); });
   };
   while (stays_awake()) {

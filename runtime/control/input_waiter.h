@@ -63,7 +63,8 @@ class YieldPhase {
 };
 
 // The thread yields and looks again for `poll_before_sleep`, and only then sleeps (YieldPhase): a
-// busy exchange never sleeps, an idle one costs nothing.
+// busy exchange never sleeps, an idle one costs nothing. After a wait that has reached its deadline
+// the next one sleeps at once.
 //
 // Threads: one thread per waiter.
 class InputWaiter {
@@ -92,8 +93,13 @@ class InputWaiter {
             Deadline deadline, Sharing* sharing = nullptr);
 
  private:
+  bool WaitFor(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
+               Deadline deadline, Sharing* sharing);
+
   YieldPhase awake_;
   unsigned turns_ = 0;  // of all waits
+  // What wakes up for its timers alone expects nothing right after them.
+  bool had_input_ = true;
 };
 
 // A descriptor that threads wake a waiter with.

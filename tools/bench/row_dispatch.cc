@@ -13,6 +13,7 @@
 #include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/control/batch.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "runtime/module/module.h"
@@ -117,6 +118,17 @@ class Bodies {
     if (writer_.size_bytes() >= kBodyBytes) End();
     return OkStatus();
   }
+  // A call as a session writes it, with the same register twice.
+  Status AddCall(RegisterId function, RegisterId result, RegisterId argument) {
+    const size_t words = control::PlainCallWriter::Words(2, 0);
+    LOCKSTEP_RETURN_IF_ERROR(writer_.AddPlainCall(words, [&](uint64_t* at) {
+      control::PlainCallWriter call(at, words, function, result, 2);
+      call.AddRegister(argument);
+      call.AddRegister(argument);
+    }));
+    if (writer_.size_bytes() >= kBodyBytes) End();
+    return OkStatus();
+  }
   void End() {
     if (writer_.empty()) return;
     const uint32_t commands = writer_.commands();
@@ -185,14 +197,8 @@ Status Prepare(LoneExecutor& executor, const std::string& function) {
 // So many calls with two registers each, whose results are `results`'.
 Status AddCalls(Bodies& bodies, Results& results, int calls) {
   for (int i = 0; i < calls; ++i) {
-    LOCKSTEP_RETURN_IF_ERROR(bodies.Add([&](wire::Command::Builder command) {
-      auto call = command.initCall();
-      call.setFunction(kFunction.Packed());
-      auto arguments = call.initArgs(2);
-      arguments[0].setRegister(kTensor.Packed());
-      arguments[1].setRegister(kTensor.Packed());
-      call.setResult(results.Next().Packed());
-    }));
+    const RegisterId result = results.Next();
+    LOCKSTEP_RETURN_IF_ERROR(bodies.AddCall(kFunction, result, kTensor));
   }
   bodies.End();
   return OkStatus();

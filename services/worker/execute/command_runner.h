@@ -76,7 +76,6 @@ class CommandRunner {
   // One of the first two.
   StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
   Status Call(SessionState& session, const wire::Command::Call::Reader& call);
-  Status TakeArgument(SessionState& session, const wire::Value::Reader& argument);
   Status Sync(SessionState& session);
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);

@@ -75,17 +75,12 @@ void LivenessClient::Run() {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};
-  auto next_heartbeat = Deadline::Clock::now();
   while (!stopping_) {
     const auto now = Deadline::Clock::now();
     silence_.Round(now);
     if (options_.liveness_health != nullptr)
       options_.liveness_health->NoteRound(now, options_.heartbeat_interval);
-    if (now >= next_heartbeat) {
-      SendHeartbeat();
-      next_heartbeat = now + options_.heartbeat_interval;
-    }
-    Receive();
+    Beat(Receive(), now);
     if (silence_.Length(now) > options_.controller_timeout) {
       End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
                                                   options_.controller_timeout.count(), " ms"));
@@ -94,7 +89,7 @@ void LivenessClient::Run() {
     if (options_.tracer != nullptr) {
       for (const control::Message& late : options_.tracer->Look()) (void)channel_->Send(late);
     }
-    waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
+    waiter.Wait(channels, descriptors, Deadline::At(NextHeartbeat()));
     wake_up_.Clear();
   }
 }
@@ -102,6 +97,19 @@ void LivenessClient::Run() {
 void LivenessClient::End(const std::function<void(const Status& why)>& callback,
                          const Status& why) {
   if (!std::exchange(ended_, true)) callback(why);
+}
+
+void LivenessClient::Beat(bool controller_beats, Deadline::Clock::time_point now) {
+  const bool comes_along =
+      controller_beats && now - last_heartbeat_ >= options_.heartbeat_interval / 2;
+  if (!comes_along && now < NextHeartbeat()) return;
+  SendHeartbeat();
+  last_heartbeat_ = now;
+}
+
+Deadline::Clock::time_point LivenessClient::NextHeartbeat() const {
+  // The controller's, which come as often, are a little late.
+  return last_heartbeat_ + options_.heartbeat_interval + options_.heartbeat_interval / 16;
 }
 
 void LivenessClient::SendHeartbeat() {
@@ -131,7 +139,8 @@ void LivenessClient::SendPosted() {
   for (const control::Frame& frame : frames) (void)channel_->Send({frame});
 }
 
-void LivenessClient::Receive() {
+bool LivenessClient::Receive() {
+  bool controller_beats = false;
   control::Message message;
   while (channel_->Receive(&message)) {
     // Only a controller's words are a sign that it lives.
@@ -155,6 +164,7 @@ void LivenessClient::Receive() {
                             options_.controller, " welcomed this worker"));
             return OkStatus();  // the rest is about worlds of its own
           }
+          controller_beats |= reader.isHeartbeat();
           if (reader.isDismissed()) {
             End(callbacks_.dismissed,
                 Aborted("the controller has given this worker up, though it lives: ",
@@ -186,6 +196,7 @@ void LivenessClient::Receive() {
         });
     if (!heard_.exchange(true)) heard_signal_.Signal();
   }
+  return controller_beats;
 }
 
 }  // namespace lockstep::worker

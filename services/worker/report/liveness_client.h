@@ -78,11 +78,17 @@ class LivenessClient {
 
  private:
   void Run();
+  // Sends a heartbeat if it is time for one. That is also when the controller's has come, so that
+  // both take one waking of each thread on the way.
+  void Beat(bool controller_beats, Deadline::Clock::time_point now);
+  // When it is time, if the controller's does not come.
+  Deadline::Clock::time_point NextHeartbeat() const;
   void SendHeartbeat();
   // To be sent by the thread.
   void Post(control::Frame frame);
   void SendPosted();
-  void Receive();
+  // True: a heartbeat of the controller's was among it.
+  bool Receive();
   // Calls one of the last two callbacks.
   void End(const std::function<void(const Status& why)>& callback, const Status& why);
 
@@ -93,6 +99,7 @@ class LivenessClient {
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   Silence silence_;     // of the controller; the thread's own
+  Deadline::Clock::time_point last_heartbeat_;  // the thread's own
   bool ended_ = false;  // the thread's own
   log::Limit dropped_;  // the thread's own
 

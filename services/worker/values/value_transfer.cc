@@ -13,7 +13,8 @@ namespace {
 
 using registers::Value;
 
-StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, const tensor::Processors& places) {
+StatusOr<tensor::Tensor> ReadTensor(wire::HostTensor::Reader reader,
+                                    const tensor::Processors& places) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
                             control::ReadShape(reader.getShape(), SizeOf(dtype)));
@@ -25,7 +26,7 @@ StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, const tensor::Proces
   LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
                             tensor::Tensor::Empty(home.allocator(), dtype, shape));
   LOCKSTEP_RETURN_IF_ERROR(home.FromHost(tensor.data(), data.begin(), data.size()));
-  return Value(std::move(tensor));
+  return tensor;
 }
 
 Status WriteWithin(size_t* room_bytes, const tensor::Processors& places, const Value& value,
@@ -149,9 +150,8 @@ StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
                          const tensor::Processors& places) {
   auto list = std::make_shared<registers::List>();
   list->reserve(reader.size());
-  for (auto item : reader) {
-    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, places));
-    list->push_back(std::move(value));
+  for (const wire::Value::Reader& item : reader) {
+    LOCKSTEP_RETURN_IF_ERROR(AddFromWire(item, registers, places, list.get()));
   }
   return WithinDepth(std::shared_ptr<const registers::List>(std::move(list)));
 }
@@ -169,54 +169,81 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
   return WithinDepth(std::shared_ptr<const registers::Map>(std::move(map)));
 }
 
-}  // namespace
-
-StatusOr<Value> FromWire(const wire::Value::Reader& reader,
-                         const registers::RegisterFile& registers,
-                         const tensor::Processors& places) {
+// Calls `put` with what the value holds, so that it is made where it is to be.
+template <typename Put>
+Status Read(const wire::Value::Reader& reader, const registers::RegisterFile& registers,
+            const tensor::Processors& places, Put put) {
   switch (reader.which()) {
     case wire::Value::REGISTER: {
-      LOCKSTEP_ASSIGN_OR_RETURN(const Value* value,
+      LOCKSTEP_ASSIGN_OR_RETURN(const Value* const value,
                                 registers.Read(RegisterId::FromPacked(reader.getRegister())));
-      return *value;
+      return put(*value);
     }
     case wire::Value::NONE:
-      return Value();
+      return put(registers::None());
     case wire::Value::BOOL:
-      return Value(reader.getBool());
+      return put(reader.getBool());
     case wire::Value::INT64:
-      return Value(reader.getInt64());
+      return put(reader.getInt64());
     case wire::Value::FLOAT64:
-      return Value(reader.getFloat64());
+      return put(reader.getFloat64());
     case wire::Value::TEXT:
-      return Value(control::ToString(reader.getText()));
+      return put(control::ToString(reader.getText()));
     case wire::Value::BYTES: {
       const capnp::Data::Reader bytes = reader.getBytes();
-      return Value(registers::Bytes{
+      return put(registers::Bytes{
           std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size())});
     }
     case wire::Value::DTYPE: {
       LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
-      return Value(dtype);
+      return put(dtype);
     }
     case wire::Value::SHAPE: {
       LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, control::ReadShape(reader.getShape()));
-      return Value(std::move(shape));
+      return put(std::move(shape));
     }
     case wire::Value::DEVICE: {
       LOCKSTEP_ASSIGN_OR_RETURN(const lockstep::Value device, control::ReadValue(reader));
-      return Value(*device.As<Device>());
+      return put(*device.As<Device>());
     }
-    case wire::Value::TENSOR:
-      return ReadTensor(reader.getTensor(), places);
-    case wire::Value::LIST:
-      return ReadList(reader.getList(), registers, places);
-    case wire::Value::MAP:
-      return ReadMap(reader.getMap(), registers, places);
+    case wire::Value::TENSOR: {
+      LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, ReadTensor(reader.getTensor(), places));
+      return put(std::move(tensor));
+    }
+    case wire::Value::LIST: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Value list, ReadList(reader.getList(), registers, places));
+      return put(std::move(list));
+    }
+    case wire::Value::MAP: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Value map, ReadMap(reader.getMap(), registers, places));
+      return put(std::move(map));
+    }
     case wire::Value::OBJECT:
       return InvalidArgument("objects of a worker cannot be sent to it; pass their DRef");
   }
   return InvalidArgument("unknown kind of value ", static_cast<int>(reader.which()));
+}
+
+}  // namespace
+
+Status AddFromWire(const wire::Value::Reader& reader, const registers::RegisterFile& registers,
+                   const tensor::Processors& places, registers::List* values) {
+  return Read(reader, registers, places, [&]<typename Held>(Held&& held) {
+    values->emplace_back(std::forward<Held>(held));
+    return OkStatus();
+  });
+}
+
+StatusOr<Value> FromWire(const wire::Value::Reader& reader,
+                         const registers::RegisterFile& registers,
+                         const tensor::Processors& places) {
+  StatusOr<Value> value = Value();
+  const Status read = Read(reader, registers, places, [&]<typename Held>(Held&& held) {
+    *value = std::forward<Held>(held);
+    return OkStatus();
+  });
+  if (!read.ok()) value = read;
+  return value;
 }
 
 Status ToWire(const Value& value, size_t max_bytes, const tensor::Processors& places,

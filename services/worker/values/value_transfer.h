@@ -16,6 +16,10 @@ StatusOr<registers::Value> FromWire(const wire::Value::Reader& reader,
                                     const registers::RegisterFile& registers,
                                     const tensor::Processors& places);
 
+// The same, made behind `values`: to move one takes as long as to make it.
+Status AddFromWire(const wire::Value::Reader& reader, const registers::RegisterFile& registers,
+                   const tensor::Processors& places, registers::List* values);
+
 // Writes a register's value for a client; what cannot leave the worker is described.
 // kResourceExhausted if that is more than `max_bytes` of tensors, text, and elements of lists.
 Status ToWire(const registers::Value& value, size_t max_bytes, const tensor::Processors& places,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "runtime/control/zmq/zmq_channel.h"
 
@@ -16,6 +17,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLong = 20s;
+
+// Never has input, and counts how often that is asked.
+class SilentChannel final : public Channel {
+ public:
+  bool HasInput() override {
+    ++looks_;
+    return false;
+  }
+  int wait_fd() const override { return never_.fd(); }
+  bool drained() const override { return false; }
+  int TakeLooks() { return std::exchange(looks_, 0); }
+
+ private:
+  WakeUp never_;
+  int looks_ = 0;
+};
 
 // A server and a client inside this process.
 struct Pair {
@@ -104,6 +121,28 @@ TEST_P(InputWaiterTest, SignalOfAnotherThreadWakes) {
   EXPECT_TRUE(waiter.Wait(channels, descriptors, Deadline::After(kLong)));
   wake_up.Clear();
   EXPECT_FALSE(waiter.Wait(channels, descriptors, Deadline::After(1ms)));
+}
+
+// Services wake up for their timers a few times a second.
+TEST(InputWaiterAwakeTest, AfterAWaitForNothingTheNextSleepsAtOnce) {
+  SilentChannel channel;
+  InputWaiter waiter(5ms);
+  Channel* const channels[] = {&channel};
+  WakeUp wake_up;
+  const int descriptors[] = {wake_up.fd()};
+  const auto looks_of = [&](std::chrono::milliseconds time) {
+    (void)waiter.Wait(channels, descriptors, Deadline::After(time));
+    return channel.TakeLooks();
+  };
+  constexpr int kMostOfOneSleep = 3;
+  EXPECT_GT(looks_of(2ms), kMostOfOneSleep);
+  EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
+  EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
+  wake_up.Signal();
+  EXPECT_LE(looks_of(1min), kMostOfOneSleep);
+  wake_up.Clear();
+  (void)looks_of(0ms);  // a look is no wait
+  EXPECT_GT(looks_of(2ms), kMostOfOneSleep);
 }
 
 INSTANTIATE_TEST_SUITE_P(PollBeforeSleep, InputWaiterTest, testing::Values(0us, 200us, 5000us),

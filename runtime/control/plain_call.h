@@ -1,0 +1,138 @@
+// Calls with plain arguments, written and checked word by word.
+//
+// Almost all commands are such calls. Cap'n Proto can build and read messages of any kind; for
+// these that takes most of the time of encoding, and much of executing them. What is written here
+// every reader of Cap'n Proto reads: one segment, and of the command the fields that a call has, as
+// if the schema had no more (https://capnproto.org/encoding.html). What is found to be just that
+// may be read without looking at bounds.
+#pragma once
+
+#include <capnp/common.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "schemas/control.capnp.h"
+#include "schemas/values.capnp.h"
+
+namespace lockstep::control {
+
+// Where things are in a message, in words, and how one thing points to another.
+namespace plain_call {
+
+static_assert(std::endian::native == std::endian::little, "words are written as they are");
+
+// The table of segments, the pointer to the root, and of the root what a call needs.
+inline constexpr size_t kTable = 0;
+inline constexpr size_t kRoot = 1;
+inline constexpr size_t kKind = 2;
+inline constexpr size_t kFunction = 3;
+inline constexpr size_t kResult = 4;
+inline constexpr size_t kArguments = 5;  // a pointer; null where there are none
+inline constexpr size_t kHeadWords = 6;
+inline constexpr size_t kDataWords = 3;
+inline constexpr size_t kPointers = 1;
+
+// An argument: its kind and small values, a value of 8 bytes, a pointer.
+inline constexpr size_t kValueDataWords = 2;
+inline constexpr size_t kValuePointers = 1;
+inline constexpr size_t kValueWords = kValueDataWords + kValuePointers;
+
+enum class ElementSize : uint8_t { kByte = 2, kEightBytes = 5, kStruct = 7 };
+
+// To a struct that follows after `offset` words.
+constexpr uint64_t StructPointer(uint64_t offset, uint64_t data_words, uint64_t pointers) {
+  return offset << 2 | data_words << 32 | pointers << 48;
+}
+// To a list that follows after `offset` words. `size`: elements; of structs, the words of all.
+constexpr uint64_t ListPointer(uint64_t offset, ElementSize element, uint64_t size) {
+  return 1 | offset << 2 | static_cast<uint64_t>(element) << 32 | size << 35;
+}
+
+}  // namespace plain_call
+
+// Writes one call. All of its words are written: they may hold anything before.
+//
+// Threads: one at a time.
+class PlainCallWriter {
+ public:
+  // Calls with more arguments are left to Cap'n Proto.
+  static constexpr size_t kMostArguments = 1000;
+
+  // How many words a call takes. `payload_words`: its texts and shapes.
+  static constexpr size_t Words(size_t arguments, size_t payload_words) {
+    const size_t list = arguments == 0 ? 0 : 1 + arguments * plain_call::kValueWords;
+    return plain_call::kHeadWords + list + payload_words;
+  }
+  static constexpr size_t TextWords(size_t bytes) { return bytes / sizeof(uint64_t) + 1; }
+  static constexpr size_t ShapeWords(int dims) { return static_cast<size_t>(dims); }
+
+  // At `words`, of which there are so many as Words() says. Each argument is then added, in order.
+  PlainCallWriter(uint64_t* words, size_t count, RegisterId function, RegisterId result,
+                  size_t arguments) {
+    using namespace plain_call;
+    words[kTable] = uint64_t{count - 1} << 32;
+    words[kRoot] = StructPointer(0, kDataWords, kPointers);
+    // Of the other fields in this word, 0 stands for their defaults: every rank executes it.
+    words[kKind] = uint64_t{wire::Command::CALL} << 32;
+    words[kFunction] = function.Packed();
+    words[kResult] = result.Packed();
+    next_ = payload_ = words + kHeadWords;
+    words[kArguments] = 0;
+    if (arguments == 0) return;
+    words[kArguments] = ListPointer(0, ElementSize::kStruct, arguments * kValueWords);
+    // Where the list begins: what one element is, and how many there are.
+    *next_++ = StructPointer(arguments, kValueDataWords, kValuePointers);
+    payload_ = next_ + arguments * kValueWords;
+  }
+
+  void AddNone() { Add(wire::Value::NONE, 0, 0); }
+  void AddBool(bool value) { Add(uint64_t{wire::Value::BOOL} | uint64_t{value} << 16, 0, 0); }
+  void AddInt64(int64_t value) { Add(wire::Value::INT64, static_cast<uint64_t>(value), 0); }
+  void AddFloat64(double value) { Add(wire::Value::FLOAT64, std::bit_cast<uint64_t>(value), 0); }
+  void AddDType(DType value) {
+    Add(wire::Value::DTYPE, static_cast<uint64_t>(value), 0);
+  }
+  void AddRegister(RegisterId value) { Add(wire::Value::REGISTER, value.Packed(), 0); }
+  void AddText(std::string_view text) {
+    const size_t words = TextWords(text.size());
+    Add(wire::Value::TEXT, 0, PointerToPayload(plain_call::ElementSize::kByte, text.size() + 1));
+    payload_[words - 1] = 0;  // also the zero at its end
+    std::memcpy(payload_, text.data(), text.size());
+    payload_ += words;
+  }
+  void AddShape(const Shape& shape) {
+    const auto dims = static_cast<size_t>(shape.ndim());
+    Add(wire::Value::SHAPE, 0, PointerToPayload(plain_call::ElementSize::kEightBytes, dims));
+    for (const int64_t extent : shape.dims()) *payload_++ = static_cast<uint64_t>(extent);
+  }
+
+ private:
+  void Add(uint64_t kind, uint64_t value, uint64_t pointer) {
+    next_[0] = kind;
+    next_[1] = value;
+    next_[2] = pointer;
+    next_ += plain_call::kValueWords;
+  }
+  // Offsets count from the word after the pointer.
+  uint64_t PointerToPayload(plain_call::ElementSize element, size_t size) const {
+    const auto offset = static_cast<uint64_t>(payload_ - (next_ + plain_call::kValueWords));
+    return plain_call::ListPointer(offset, element, size);
+  }
+
+  uint64_t* next_;     // argument
+  uint64_t* payload_;  // of the next one that has some
+};
+
+// How many of `words` are one call as PlainCallWriter writes them, from the first on; 0 if they are
+// something else, or could be. Then every pointer leads to what it should, inside of these words,
+// and no two to the same: capnp::readMessageUnchecked() may read them, from the root on.
+size_t FindPlainCall(kj::ArrayPtr<const capnp::word> words);
+
+}  // namespace lockstep::control

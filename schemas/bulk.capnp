@@ -31,4 +31,6 @@ struct BulkReply {
   # Null if all is well.
   checksum @3 :UInt64;
   # Of the second frame.
+  commandsCame @4 :Bool;
+  # The worker has had commands since its answer before, under this ticket: the copy should leave them room.
 }

@@ -242,7 +242,7 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
 }
 
 Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer transfer) {
-  const BulkTransfer::Surroundings surroundings = {[this] { return core_.Look(); },
+  const BulkTransfer::Surroundings surroundings = {[this] { return core_.Look(); }, bulk_pace_,
                                                    core_.timeout()};
   const auto began = Deadline::Clock::now();
   while (true) {

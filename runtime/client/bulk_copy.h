@@ -18,6 +18,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/base/status.h"
+#include "runtime/client/bulk_pace.h"
 #include "runtime/client/bulk_transfer.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/prefault.h"
@@ -160,6 +161,7 @@ class BulkCopier {
   std::unordered_set<uint64_t> unfinished_;
   std::shared_ptr<control::ZmqContext> bulk_context_;
   std::unique_ptr<control::ClientChannel> bulk_channel_;
+  BulkPace bulk_pace_;
 };
 
 }  // namespace lockstep::client

@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
+#include "runtime/client/bulk_pace.h"
 #include "runtime/control/channel.h"
 #include "schemas/bulk.capnp.h"
 
@@ -44,9 +46,9 @@ class LentMemory {
   std::shared_ptr<void> borrowers_;
 };
 
-// A tensor is moved in chunks with checksums, several of them on their way at a time. Chunks that
-// are damaged are moved again; so are those without an answer when a connection is given up:
-// what has arrived stays.
+// A tensor is moved in chunks, one or several of them with a checksum in one request, and several
+// requests on their way at a time. Chunks that are damaged are moved again; so are those without an
+// answer when a connection is given up: what has arrived stays.
 //
 // Threads: one at a time. The memory is borrowed until this object's end.
 class BulkTransfer {
@@ -63,6 +65,8 @@ class BulkTransfer {
   struct Surroundings {
     // An error ends the transfer: the session's. Asked again and again while it waits.
     std::function<Status()> look;
+    // How much may be under way.
+    BulkPace& pace;
     // Without any answer for so long, the transfer fails.
     std::chrono::milliseconds timeout;
   };
@@ -83,24 +87,37 @@ class BulkTransfer {
   enum class Chunk : uint8_t { kToDo, kUnderWay, kDone };
 
   BulkTransfer(Direction direction, void* memory, size_t size_bytes);
+  // Chunks that are asked for together.
+  struct Request {
+    size_t first = 0;
+    size_t chunks = 0;
+    Deadline::Clock::time_point sent = {};
+  };
+
   // Asks for chunks until enough of them are under way.
-  Status Ask(control::ClientChannel& channel, uint64_t ticket);
-  Status AskFor(size_t chunk, control::ClientChannel& channel, uint64_t ticket);
-  Status Take(const control::Message& reply, uint64_t ticket);
-  Status TakeAnswer(wire::BulkReply::Reader reply, const control::Message& message, size_t chunk);
+  Status Ask(control::ClientChannel& channel, uint64_t ticket, const BulkPace& pace);
+  // As many that are still to do, from `first` on, as make up `most_bytes`.
+  Request Next(size_t first, size_t most_bytes, Deadline::Clock::time_point now) const;
+  Status Send(const Request& request, control::ClientChannel& channel, uint64_t ticket);
+  Status Take(const control::Message& reply, uint64_t ticket, BulkPace& pace);
+  Status TakeAnswer(wire::BulkReply::Reader reply, const control::Message& message,
+                    const Request& request);
   // Damaged on its way.
-  Status AskAgain(size_t chunk);
+  Status AskAgain(const Request& request);
   // Nothing is answered: all that was under way has to be asked for again.
   void GiveUpConnection();
-  size_t SizeOf(size_t chunk) const;
+  void Mark(const Request& request, Chunk chunk);
+  size_t BytesOf(const Request& request) const;
 
   const Direction direction_;
   std::byte* const memory_;
   const size_t size_bytes_;
   const size_t chunk_bytes_;
   std::vector<Chunk> chunks_;
-  size_t first_to_do_ = 0;  // no chunk before it is to do
-  size_t under_way_ = 0;
+  size_t first_to_do_ = 0;               // no chunk before it is to do
+  std::map<size_t, Request> under_way_;  // by the first chunk
+  size_t under_way_bytes_ = 0;
+  bool is_answered_ = false;  // any request
   size_t done_ = 0;
   int damaged_ = 0;
   // Silence that is longer means that the connection is lost.

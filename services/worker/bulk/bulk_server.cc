@@ -43,7 +43,7 @@ BulkServer::~BulkServer() {
 uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
   const uint64_t ticket = RandomNumber();
   std::lock_guard lock(mutex_);
-  tensors_.insert_or_assign(ticket, tensor);
+  tensors_.insert_or_assign(ticket, Published{tensor});
   return ticket;
 }
 
@@ -60,7 +60,14 @@ tensor::Tensor BulkServer::Begin(uint64_t ticket) {
   if (found == tensors_.end()) return tensor::Tensor();
   in_use_ = ticket;
   is_withdrawn_ = false;
-  return found->second;
+  return found->second.tensor;
+}
+
+bool BulkServer::CommandsCame(uint64_t ticket) {
+  const uint64_t commands = commands_.load(std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  const auto found = tensors_.find(ticket);
+  return found != tensors_.end() && std::exchange(found->second.commands, commands) != commands;
 }
 
 void BulkServer::Finish() {
@@ -117,6 +124,7 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
   answer[0] = control::EncodeMessage<wire::BulkReply>([&](wire::BulkReply::Builder reply) {
     reply.setTicket(ticket);
     reply.setOffset(offset);
+    reply.setCommandsCame(CommandsCame(ticket));
     if (answer.size() == 2) reply.setChecksum(Checksum(answer[1].data(), answer[1].size()));
     if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
   });

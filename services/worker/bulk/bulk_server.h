@@ -73,9 +73,18 @@ class BulkServer {
   // client sees to the order itself, by waiting for one before it asks for the other, but it does
   // so over two sockets, and memory knows nothing of those.
   void Synchronise() { synchronised_.fetch_add(1, std::memory_order_acq_rel); }
+  // Commands have come, for which copies should leave room.
+  void NoteCommands() { commands_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  struct Published {
+    tensor::Tensor tensor;
+    uint64_t commands = 0;  // when a request for it came last
+  };
+
   void Run();
+  // True: commands have come since this was last asked of the ticket.
+  bool CommandsCame(uint64_t ticket);
   void Record(Deadline::Clock::time_point began, bool is_read, size_t bytes, StatusCode code);
   void Handle(const control::PeerName& client, const control::Message& message);
   // True: `message` is of another protocol, and its sender was told what listens here.
@@ -96,10 +105,11 @@ class BulkServer {
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> synchronised_{0};
+  std::atomic<uint64_t> commands_{0};
   std::mutex mutex_;
   std::condition_variable finished_;
   std::optional<uint64_t> in_use_;  // the ticket whose tensor is being copied
-  std::unordered_map<uint64_t, tensor::Tensor> tensors_;
+  std::unordered_map<uint64_t, Published> tensors_;
   std::unique_ptr<tensor::Processor> gpu_;
   Prepare prepare_gpu_;
   std::string client_endpoint_;

@@ -103,6 +103,7 @@ void Executor::BeginBatch(const BatchContext& batch) {
   running_.batch = &batch;
   running_.number = batch.first_command;
   bulk_.Synchronise();
+  bulk_.NoteCommands();
   if (gpu_ != nullptr) gpu_->BeginBatch(session_);
   if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
 }

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -34,6 +35,7 @@ struct Answer {
   Status error;
   std::vector<uint8_t> data;
   bool is_read = false;
+  bool commands_came = false;
 };
 
 // A worker-0 of `tensor`, which answers at once; `meddle` may change an answer, or (false) drop it.
@@ -64,6 +66,8 @@ class Worker final : public control::ClientChannel {
           return OkStatus();
         });
     offsets_asked.push_back(answer.offset);
+    sizes_asked.push_back(answer.is_read ? answer.data.size() : message[1].size());
+    most_unanswered = std::max(most_unanswered, answers_.size() + 1);
     if (!meddle || meddle(answer)) answers_.push_back(Encode(answer));
     return status;
   }
@@ -77,6 +81,8 @@ class Worker final : public control::ClientChannel {
 
   std::function<bool(Answer&)> meddle;
   std::vector<uint64_t> offsets_asked;
+  std::vector<size_t> sizes_asked;
+  size_t most_unanswered = 0;
 
  private:
   static control::Message Encode(const Answer& answer) {
@@ -85,6 +91,7 @@ class Worker final : public control::ClientChannel {
           reply.setTicket(answer.ticket);
           reply.setOffset(answer.offset);
           reply.setChecksum(answer.checksum);
+          reply.setCommandsCame(answer.commands_came);
           if (answer.error.ok()) return;
           control::WriteError(reply.initError(), control::ErrorOf(answer.error));
         })};
@@ -110,11 +117,18 @@ constexpr size_t kSize = (size_t{20} << 20) + 4321;  // some forty chunks, and a
 class BulkTransferTest : public testing::Test {
  protected:
   BulkTransfer::Surroundings Well(std::chrono::milliseconds timeout = 60s) {
-    return {[] { return OkStatus(); }, timeout};
+    return {[] { return OkStatus(); }, pace_, timeout};
+  }
+  // Bytes of the requests that a copy of all is made of, by how they are asked for.
+  std::vector<size_t> RequestsOf(BulkTransfer transfer) {
+    worker_.sizes_asked.clear();
+    EXPECT_EQ(*transfer.Continue(worker_, kTicket, Well()), true);
+    return worker_.sizes_asked;
   }
 
   std::vector<uint8_t> tensor_ = std::vector<uint8_t>(kSize);
   std::vector<uint8_t> memory_ = Pattern(kSize, 1);
+  BulkPace pace_;
   Worker worker_{tensor_};
 };
 
@@ -130,6 +144,35 @@ TEST_F(BulkTransferTest, MovesEveryByteOfEverySize) {
     EXPECT_EQ(*read.Continue(worker_, kTicket, Well()), true);
     EXPECT_TRUE(back == tensor_) << size;
   }
+}
+
+TEST_F(BulkTransferTest, BesideCommandsThereIsLittleUnderWay) {
+  const std::vector<size_t> alone = RequestsOf(BulkTransfer::Write(memory_.data(), kSize));
+  EXPECT_EQ(alone.size(), 41u);
+  EXPECT_EQ(alone.front(), size_t{512} << 10);
+  EXPECT_GE(worker_.most_unanswered, 20u);
+
+  // Of a copy's first answer nobody knows when the commands came.
+  size_t answered = 0;
+  worker_.meddle = [&](Answer& answer) {
+    answer.commands_came = answered++ == 0;
+    return true;
+  };
+  EXPECT_EQ(RequestsOf(BulkTransfer::Write(memory_.data(), kSize)), alone);
+
+  worker_.meddle = [](Answer& answer) {
+    answer.commands_came = true;
+    return true;
+  };
+  std::vector<uint8_t> back(kSize);
+  EXPECT_GT(RequestsOf(BulkTransfer::Read(back.data(), kSize)).size(), 41u);
+  // The next one begins as the last one ended.
+  worker_.most_unanswered = 0;
+  const std::vector<size_t> beside = RequestsOf(BulkTransfer::Read(back.data(), kSize));
+  EXPECT_EQ(beside.size(), 161u);
+  EXPECT_EQ(*std::max_element(beside.begin(), beside.end()), size_t{128} << 10);
+  EXPECT_LE(worker_.most_unanswered, 2u);
+  EXPECT_TRUE(back == memory_);
 }
 
 TEST_F(BulkTransferTest, DamagedChunksAreMovedAgain) {
@@ -190,14 +233,15 @@ TEST_F(BulkTransferTest, SilenceEndsWithTheTimeOut) {
   auto read = BulkTransfer::Read(memory_.data(), kSize);
   const Status status = read.Continue(worker_, kTicket, Well(100ms)).status();
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(Message(status), HasSubstr("100 ms; 0 of 41 chunks"));
+  EXPECT_THAT(Message(status), HasSubstr("100 ms; 0 B of 20.0 MiB"));
 }
 
 TEST_F(BulkTransferTest, TheSessionsEndIsTheTransfers) {
   worker_.meddle = [](Answer&) { return false; };
   auto read = BulkTransfer::Read(memory_.data(), kSize);
   const Status status =
-      read.Continue(worker_, kTicket, {[] { return Unavailable("rank 0 is lost"); }, 60s}).status();
+      read.Continue(worker_, kTicket, {[] { return Unavailable("rank 0 is lost"); }, pace_, 60s})
+          .status();
   EXPECT_EQ(status, Unavailable("rank 0 is lost"));
 }
 

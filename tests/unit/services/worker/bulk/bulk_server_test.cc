@@ -39,6 +39,7 @@ struct Reply {
   uint64_t checksum = 0;
   Status error;
   std::string data;
+  bool commands_came = false;
 };
 
 class BulkServerTest : public testing::Test {
@@ -93,6 +94,7 @@ class BulkServerTest : public testing::Test {
           reply.ticket = reader.getTicket();
           reply.offset = reader.getOffset();
           reply.checksum = reader.getChecksum();
+          reply.commands_came = reader.getCommandsCame();
           if (reader.hasError()) {
             reply.error = control::ReadError(reader.getError()).ToStatus();
           }
@@ -139,6 +141,16 @@ TEST_F(BulkServerTest, AClientOfTheControllerIsToldWhoListensHereAndWhereToGo) {
             std::string("a worker's bulk socket of Lockstep ") + kBuildVersion +
                 " answers at tcp://10.0.0.1:7003, not a controller's client port; the "
                 "controller's client port is tcp://10.0.0.1:7000");
+}
+
+TEST_F(BulkServerTest, SaysWhetherCommandsHaveComeSinceItsAnswerBefore) {
+  const uint64_t other = server_->Publish(tensor_);
+  EXPECT_FALSE(Read(ticket_, 0, 1).commands_came);
+  server_->NoteCommands();
+  EXPECT_TRUE(Read(ticket_, 0, 1).commands_came);
+  EXPECT_FALSE(Read(ticket_, 0, 1).commands_came);
+  EXPECT_TRUE(Read(other, 0, 1).commands_came);  // of each copy
+  EXPECT_FALSE(Read(other + 1, 0, 1).commands_came);
 }
 
 TEST_F(BulkServerTest, WritesAnyPartOfATensor) {

@@ -167,6 +167,24 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
   }
 }
 
+// One waking for both, instead of two.
+TEST_F(LivenessClientTest, AHeartbeatComesWithTheControllers) {
+  constexpr auto kInterval = 100ms;
+  Start(kNever, kInterval);
+  bool came_along = false;
+  for (int i = 0; i < 20 && !came_along; ++i) {  // this thread may come late
+    (void)NextHeartbeat();
+    const auto begin = Deadline::Clock::now();
+    SendBeacon();  // too soon after the last one
+    std::this_thread::sleep_for(kInterval / 2 + 5ms);
+    SendBeacon();
+    (void)NextHeartbeat();
+    const auto took = Deadline::Clock::now() - begin;
+    came_along = took >= kInterval / 2 && took < kInterval;
+  }
+  EXPECT_TRUE(came_along);
+}
+
 TEST_F(LivenessClientTest, HeartbeatsTellOfCollectivesOnce) {
   CollectiveTime time;
   time.session = SessionId(4);

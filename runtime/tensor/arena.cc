@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/prefault.h"
 #include "runtime/base/quantity.h"
 #include "runtime/tensor/block_pool.h"
 
@@ -78,13 +79,14 @@ class ArenaImpl final : public Arena {
     for (Hold& hold : holds_) hold.released |= hold.block == block;
   }
 
-  const std::unique_ptr<SharedSegment> segment_;
+  const std::shared_ptr<SharedSegment> segment_;
   const size_t control_bytes_;
   mutable std::mutex mutex_;
   BlockPool pool_;           // offsets count from Heap()
   std::vector<Hold> holds_;  // hardly ever any
   size_t peak_bytes_ = 0;
   size_t allocations_ = 0;
+  Prefault prefault_;
 };
 
 class ArenaImpl::BlockStorage final : public Storage {
@@ -145,8 +147,11 @@ std::vector<ArenaImpl::Hold> ArenaImpl::DropHolds() {
 }
 
 Status ArenaImpl::Grow(size_t size_bytes) {
-  LOCKSTEP_RETURN_IF_ERROR(segment_->Reserve(control_bytes_ + pool_.range_bytes() + size_bytes));
+  const size_t had_bytes = pool_.range_bytes();
+  LOCKSTEP_RETURN_IF_ERROR(segment_->Reserve(control_bytes_ + had_bytes + size_bytes));
   if (size_bytes > 0) pool_.Extend(size_bytes);
+  // Not the first piece, which may never be used, and would make all workers start later.
+  if (had_bytes > 0) prefault_.InBackground(segment_, Heap() + had_bytes, size_bytes);
   return OkStatus();
 }
 

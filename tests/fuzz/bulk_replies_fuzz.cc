@@ -34,8 +34,9 @@ void TakeBulkReplies(const uint8_t* data, size_t size) {
   client::BulkTransfer transfer = choice % 2 == 0
                                       ? client::BulkTransfer::Read(memory.data(), memory.size())
                                       : client::BulkTransfer::Write(memory.data(), memory.size());
+  client::BulkPace pace;
   (void)transfer.Continue(channel, kTicket,
-                          {[] { return OkStatus(); }, std::chrono::milliseconds(1000)});
+                          {[] { return OkStatus(); }, pace, std::chrono::milliseconds(1000)});
 }
 
 }  // namespace lockstep::fuzz

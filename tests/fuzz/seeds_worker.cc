@@ -4,6 +4,7 @@
 #include "runtime/base/version.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/plan/plan_key.h"
@@ -52,6 +53,29 @@ std::string AddCall(SeedFolder& folder, const std::string& name, const std::stri
                                     })});
   folder.Add("batch", name, "\1" + get + call);
   return get + call;
+}
+
+// A call as clients write most of them, with each kind of argument that such a one can have.
+control::Frame PlainCall() {
+  using control::PlainCallWriter;
+  const std::string_view text = "a text of more than a word";
+  const Shape shape({2, 3});
+  const size_t payload =
+      PlainCallWriter::TextWords(text.size()) + PlainCallWriter::ShapeWords(shape.ndim());
+  const size_t words = PlainCallWriter::Words(8, payload);
+  control::BatchWriter writer;
+  (void)writer.AddPlainCall(words, [&](uint64_t* at) {
+    PlainCallWriter call(at, words, RegisterId{40, 1}, RegisterId{41, 1}, 8);
+    call.AddNone();
+    call.AddBool(true);
+    call.AddInt64(7);
+    call.AddFloat64(0.5);
+    call.AddText(text);
+    call.AddDType(DType::kFloat32);
+    call.AddRegister(RegisterId{40, 1});
+    call.AddShape(shape);
+  });
+  return writer.Take();
 }
 
 // A program of every kind of operation, bound and executed: it copies its input, and moves the
@@ -254,6 +278,7 @@ void AddBatchSeeds(SeedFolder& folder) {
     control::WriteValue(command.initCall().initArgs(1)[0], Value("text"));
   });
   folder.Add("batch", "body_as_it_travels", std::string(1, '\0') + BytesOf(writer.Take()));
+  folder.Add("batch", "plain_call", std::string(1, '\0') + BytesOf(PlainCall()));
 }
 
 void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, uint32_t session) {

@@ -50,7 +50,7 @@ class BulkWireTest : public ::testing::Test {
           control::ZmqConnect(context_, proxy_->endpoint(), {.linger = 0ms, .keeps_unsent = false});
       EXPECT_TRUE(channel.ok()) << channel.status();
       const StatusOr<bool> over =
-          transfer.Continue(**channel, ticket_, {[] { return OkStatus(); }, 60s});
+          transfer.Continue(**channel, ticket_, {[] { return OkStatus(); }, pace_, 60s});
       EXPECT_TRUE(over.ok()) << over.status();
       // What the server's thread has written is looked at by this one, in the same process.
       server_->Synchronise();
@@ -77,13 +77,16 @@ class BulkWireTest : public ::testing::Test {
   std::unique_ptr<support::TcpProxy> proxy_;
   tensor::Tensor tensor_;
   std::vector<uint8_t> memory_ = std::vector<uint8_t>(kSize);
+  client::BulkPace pace_;
   uint64_t ticket_ = 0;
 };
 
 TEST_F(BulkWireTest, CutsLoseNothing) {
-  // Three cuts, in the middle of it.
+  // Three cuts, in the middle of it, and commands, so that pieces of all sizes are lost.
   const auto cut_three_times = [this, cuts = 0]() mutable {
-    std::this_thread::sleep_for(40ms);
+    std::this_thread::sleep_for(20ms);
+    server_->NoteCommands();
+    std::this_thread::sleep_for(20ms);
     if (++cuts <= 3) proxy_->Cut();
   };
   auto write = client::BulkTransfer::Write(memory_.data(), kSize);
@@ -113,7 +116,7 @@ TEST_F(BulkWireTest, WhatComesLateUnderAnOldTicketIsNotTakenIn) {
     const std::vector<uint8_t> stale(1 << 20, 0xEE);
     auto write = client::BulkTransfer::Write(stale.data(), stale.size());
     const StatusOr<bool> over =
-        write.Continue(**channel, ticket_, {[] { return OkStatus(); }, 200ms});
+        write.Continue(**channel, ticket_, {[] { return OkStatus(); }, pace_, 200ms});
     EXPECT_EQ(over.status().code(), StatusCode::kDeadlineExceeded) << over.status();
     // Closed with what is on its way in it, which still goes out.
   }

@@ -1,8 +1,11 @@
-// What tests that move gibibytes need of the machine.
+// What tests know of shared memory: how much there is, and what of it is mapped.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +20,25 @@ inline std::string LacksSharedMemory(uint64_t gib) {
   if (free_mib >= gib << 10) return "";
   return "it takes " + std::to_string(gib) + " GiB in /dev/shm, which has " +
          std::to_string(free_mib) + " MiB free";
+}
+
+// How many pages of [memory, memory + size_bytes) this process has mapped; -1 where the kernel does
+// not tell.
+inline int64_t CountMappedPages(const void* memory, size_t size_bytes) {
+  constexpr size_t kPageBytes = 4096;
+  const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  int64_t mapped = 0;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory) / kPageBytes;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + size_bytes - 1) / kPageBytes;
+  for (uintptr_t page = begin; page <= end && mapped >= 0; ++page) {
+    uint64_t entry = 0;
+    const bool is_told = pread(file, &entry, sizeof entry,
+                               static_cast<off_t>(page * sizeof entry)) == ssize_t{sizeof entry};
+    mapped = is_told ? mapped + static_cast<int64_t>(entry >> 63) : -1;
+  }
+  close(file);
+  return mapped;
 }
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/shared_memory.h"
+
 namespace lockstep::tensor {
 namespace {
 
@@ -67,6 +69,17 @@ TEST(ArenaTest, StartsSmallAndGrowsInSteps) {
   const size_t grown = arena->Stats().reserved_bytes;
   EXPECT_GT(grown, 4 * kMegabyte);
   EXPECT_LE(grown, 16 * kMegabyte);
+}
+
+// The first access to each page would be a fault otherwise, which takes longer than to fill it.
+TEST(ArenaTest, WhatItGrowsByIsMappedInTheBackground) {
+  const auto arena = NewArena();
+  const auto large = arena->Allocate(32 * kMegabyte);
+  ASSERT_TRUE(large.ok()) << large.status();
+  // Behind what it has had from the start.
+  const auto* const grown = static_cast<const std::byte*>((*large)->data()) + 4 * kMegabyte;
+  constexpr int64_t kPages = 28 * kMegabyte / 4096;
+  while (CountMappedPages(grown, 28 * kMegabyte) < kPages) usleep(100);
 }
 
 TEST(ArenaTest, WholeCapacityCanBeUsed) {

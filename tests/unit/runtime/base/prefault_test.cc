@@ -1,6 +1,5 @@
-#include "runtime/client/prefault.h"
+#include "runtime/base/prefault.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,8 +10,9 @@
 #include <string>
 
 #include "runtime/base/random.h"
+#include "tests/support/shared_memory.h"
 
-namespace lockstep::client {
+namespace lockstep {
 namespace {
 
 class PrefaultTest : public testing::Test {
@@ -32,18 +32,9 @@ class PrefaultTest : public testing::Test {
   }
   // How many pages of [begin, end) this process has mapped.
   size_t CountMapped(size_t begin, size_t end) const {
-    const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    EXPECT_GE(file, 0);
-    size_t mapped = 0;
-    for (size_t at = begin; at < end; at += kPage) {
-      const auto page = reinterpret_cast<uintptr_t>(segment_->data() + at) / kPage;
-      uint64_t entry = 0;
-      EXPECT_EQ(pread(file, &entry, sizeof entry, static_cast<off_t>(page * sizeof entry)),
-                static_cast<ssize_t>(sizeof entry));
-      mapped += entry >> 63;
-    }
-    close(file);
-    return mapped;
+    const int64_t pages = CountMappedPages(segment_->data() + begin, end - begin);
+    EXPECT_GE(pages, 0);
+    return static_cast<size_t>(pages);
   }
 
   std::unique_ptr<SharedSegment> owner_;
@@ -102,4 +93,4 @@ TEST_F(PrefaultTest, NoPageIsAskedForTwice) {
 }
 
 }  // namespace
-}  // namespace lockstep::client
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-// Pages of worker-0's memory, mapped before they are used.
+// Pages of shared memory, mapped before they are used.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "runtime/base/shared_segment.h"
 
-namespace lockstep::client {
+namespace lockstep {
 
 // The first access to each page of a mapping is a fault, which takes longer than to write the page.
 // The kernel maps many pages at once in less than half of the time; and another thread can have it
@@ -61,4 +61,4 @@ class Prefault {
   std::thread thread_;
 };
 
-}  // namespace lockstep::client
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "runtime/client/prefault.h"
+#include "runtime/base/prefault.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-namespace lockstep::client {
+namespace lockstep {
 namespace {
 
 // Whose pages are known by one number. Tensors that are smaller are left to their few faults.
@@ -125,4 +125,4 @@ void Prefault::Run() {
   is_running_ = false;
 }
 
-}  // namespace lockstep::client
+}  // namespace lockstep

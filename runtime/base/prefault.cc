@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/resources.h"
+
 // Of Linux 5.14, which the headers may be older than.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -114,6 +116,7 @@ void Prefault::Map(const Piece& piece) {
 }
 
 void Prefault::Run() {
+  LowerThreadPriority();  // the kernel clears what nobody has used yet
   std::unique_lock lock(mutex_);
   while (!waiting_.empty()) {
     const Piece piece = std::move(waiting_.front());

@@ -33,7 +33,8 @@ class Prefault {
   // [memory, memory + size_bytes) lies in `segment`. Returns when it is mapped.
   void Now(const std::shared_ptr<const SharedSegment>& segment, std::byte* memory,
            size_t size_bytes);
-  // Returns at once; a thread that lives for as long as there is something to do maps it.
+  // Returns at once; a thread of low priority, which lives for as long as there is something to do,
+  // maps it.
   void InBackground(const std::shared_ptr<const SharedSegment>& segment, std::byte* memory,
                     size_t size_bytes);
   // What is waiting for the thread is given up, and what is known of segments is forgotten.

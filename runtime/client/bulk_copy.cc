@@ -221,6 +221,7 @@ BulkCopier::Mapped BulkCopier::Map(const std::string& segment, uint64_t offset, 
 
 StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
   if (bulk_channel_ == nullptr) {
+    bulk_pace_ = BulkPace();  // of another wire, perhaps
     const Peer worker = core_.WorkerZeroPeer();
     if (worker.bulk_endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
     const std::string endpoint =

@@ -71,6 +71,7 @@ StatusOr<bool> BulkTransfer::Continue(control::ClientChannel& channel, uint64_t 
   control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
   auto last_sign = Deadline::Clock::now();  // of life, on this connection
+  surroundings.pace.Begin();
   control::Message reply;
   while (done_ < chunks_.size()) {
     LOCKSTEP_RETURN_IF_ERROR(Ask(channel, ticket, surroundings.pace));
@@ -105,12 +106,12 @@ void BulkTransfer::GiveUpConnection() {
   first_to_do_ = 0;
   under_way_.clear();
   under_way_bytes_ = 0;
+  is_answered_ = false;
   patience_ = std::min(2 * patience_, kMostPatience);
 }
 
 Status BulkTransfer::Ask(control::ClientChannel& channel, uint64_t ticket, const BulkPace& pace) {
-  const auto now = Deadline::Clock::now();
-  const BulkPace::Limits limits = pace.At(now);
+  const BulkPace::Limits limits = pace.Current();
   const size_t most_bytes =
       std::min(limits.request_bytes, std::bit_ceil(size_bytes_ / kFewRequests));
   while (first_to_do_ < chunks_.size()) {
@@ -118,7 +119,7 @@ Status BulkTransfer::Ask(control::ClientChannel& channel, uint64_t ticket, const
       ++first_to_do_;
       continue;
     }
-    const Request request = Next(first_to_do_, most_bytes, now);
+    const Request request = Next(first_to_do_, most_bytes, pace.Now());
     const size_t bytes = BytesOf(request);
     // One always: else nothing would be answered.
     if (!under_way_.empty() && under_way_bytes_ + bytes > limits.under_way_bytes) break;
@@ -131,7 +132,7 @@ Status BulkTransfer::Ask(control::ClientChannel& channel, uint64_t ticket, const
 }
 
 BulkTransfer::Request BulkTransfer::Next(size_t first, size_t most_bytes,
-                                         Deadline::Clock::time_point now) const {
+                                         BulkPace::Clock::time_point now) const {
   const size_t most = std::max<size_t>(1, most_bytes / chunk_bytes_);
   size_t chunks = 1;
   while (chunks < most && first + chunks < chunks_.size() &&
@@ -175,10 +176,9 @@ Status BulkTransfer::Take(const control::Message& reply, uint64_t ticket, BulkPa
         const Request request = found->second;
         under_way_.erase(found);
         under_way_bytes_ -= BytesOf(request);
-        const auto now = Deadline::Clock::now();
-        // What came before the first request of a copy has nothing to do with it.
+        // What came before the first request under a ticket has nothing to do with it.
         const bool is_first = !std::exchange(is_answered_, true);
-        pace.NoteAnswer(now, now - request.sent, !is_first && reader.getCommandsCame());
+        pace.NoteAnswer(request.sent, BytesOf(request), !is_first && reader.getCommandsCame());
         return TakeAnswer(reader, reply, request);
       });
 }
@@ -207,7 +207,7 @@ Status BulkTransfer::TakeAnswer(wire::BulkReply::Reader reply, const control::Me
 
 Status BulkTransfer::AskAgain(const Request& request) {
   if (++damaged_ > kMostDamaged) {
-    return DataLoss("bulk data of rank 0 arrives damaged: ", damaged_, " pieces of ",
+    return DataLoss("bulk data of rank 0 arrives damaged: ", damaged_, " chunks of ",
                     BytesOf(request) >> 10, " KiB had other checksums than when they were sent; ",
                     "look at the network and the memory between this client and rank 0");
   }

@@ -86,18 +86,18 @@ class BulkTransfer {
   enum class Direction { kWrite, kRead };
   enum class Chunk : uint8_t { kToDo, kUnderWay, kDone };
 
-  BulkTransfer(Direction direction, void* memory, size_t size_bytes);
   // Chunks that are asked for together.
   struct Request {
     size_t first = 0;
     size_t chunks = 0;
-    Deadline::Clock::time_point sent = {};
+    BulkPace::Clock::time_point sent = {};
   };
 
+  BulkTransfer(Direction direction, void* memory, size_t size_bytes);
   // Asks for chunks until enough of them are under way.
   Status Ask(control::ClientChannel& channel, uint64_t ticket, const BulkPace& pace);
   // As many that are still to do, from `first` on, as make up `most_bytes`.
-  Request Next(size_t first, size_t most_bytes, Deadline::Clock::time_point now) const;
+  Request Next(size_t first, size_t most_bytes, BulkPace::Clock::time_point now) const;
   Status Send(const Request& request, control::ClientChannel& channel, uint64_t ticket);
   Status Take(const control::Message& reply, uint64_t ticket, BulkPace& pace);
   Status TakeAnswer(wire::BulkReply::Reader reply, const control::Message& message,
@@ -117,7 +117,7 @@ class BulkTransfer {
   size_t first_to_do_ = 0;               // no chunk before it is to do
   std::map<size_t, Request> under_way_;  // by the first chunk
   size_t under_way_bytes_ = 0;
-  bool is_answered_ = false;  // any request
+  bool is_answered_ = false;  // any request, over this connection
   size_t done_ = 0;
   int damaged_ = 0;
   // Silence that is longer means that the connection is lost.

@@ -40,6 +40,8 @@ std::optional<size_t> PlainPayloadWords(absl::Span<const Argument> arguments) {
 
 void WritePlain(PlainCallWriter& call, const Argument& argument) {
   switch (argument.kind()) {
+    case Argument::Kind::kNone:
+      return call.AddNone();
     case Argument::Kind::kBool:
       return call.AddBool(argument.integer() != 0);
     case Argument::Kind::kInt64:
@@ -54,8 +56,12 @@ void WritePlain(PlainCallWriter& call, const Argument& argument) {
       return call.AddRegister(argument.object<DRef>().id());
     case Argument::Kind::kShape:
       return call.AddShape(argument.object<Shape>());
-    default:
-      return call.AddNone();  // the one that is left
+    case Argument::Kind::kTooLarge:
+    case Argument::Kind::kBytes:
+    case Argument::Kind::kDevice:
+    case Argument::Kind::kTensor:
+    case Argument::Kind::kValue:
+      return;  // PlainPayloadWords() lets none of these pass
   }
 }
 

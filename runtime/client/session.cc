@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/client/bulk_copy.h"
+#include "runtime/client/call_encoding.h"
 #include "runtime/client/cluster_tracer.h"
 #include "runtime/client/compiled_fragments.h"
 #include "runtime/client/host_tensors.h"
@@ -150,7 +151,9 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
   client::NoteFunctionCall(core, arguments);
-  StatusOr<DRef> made = core.IssueCall(function.id(), arguments);
+  StatusOr<DRef> made = core.IssueNamingBy([&](control::BatchWriter& writer, RegisterId result) {
+    return client::WriteCall(writer, function.id(), result, arguments);
+  });
   client::NoteFunctionCall(core, arguments);
   if (made.ok()) core.NoteKnownToFunctions(*made);
   return made;

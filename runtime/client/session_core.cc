@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/base/random.h"
-#include "runtime/client/call_encoding.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
 
@@ -267,17 +266,6 @@ std::vector<Peer> SessionCore::Workers() {
   std::lock_guard lock(mutex_);
   link_->Drain();
   return link_->workers();
-}
-
-StatusOr<DRef> SessionCore::IssueCall(RegisterId function, absl::Span<const Argument> arguments) {
-  std::unique_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-  DRef result = names_->Acquire(batch_.next_command());
-  LOCKSTEP_RETURN_IF_ERROR(batch_.AppendBy([&](control::BatchWriter& writer) {
-    return WriteCall(writer, function, result.id(), arguments);
-  }));
-  LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
-  return result;
 }
 
 Status SessionCore::EndLoan(RegisterId loan) {

@@ -20,7 +20,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/fragment_traffic.h"
 #include "runtime/client/link.h"
@@ -105,17 +104,22 @@ class SessionCore {
   // The same as Issue() for a command that gives its result a new name.
   template <typename Fill>
   StatusOr<DRef> IssueNaming(Fill&& fill) {
+    return IssueNamingBy([&](control::BatchWriter& writer, RegisterId result) {
+      return writer.Add([&](wire::Command::Builder command) { fill(command, result); });
+    });
+  }
+
+  // The same for what `add` adds to the batch.
+  template <typename Add>
+  StatusOr<DRef> IssueNamingBy(Add&& add) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
     DRef result = names_->Acquire(batch_.next_command());
     LOCKSTEP_RETURN_IF_ERROR(
-        batch_.Append([&](wire::Command::Builder command) { fill(command, result.id()); }));
+        batch_.AppendBy([&](control::BatchWriter& writer) { return add(writer, result.id()); }));
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return result;
   }
-
-  // A call of `function` on every worker. The arguments are such as CheckArguments() lets pass.
-  StatusOr<DRef> IssueCall(RegisterId function, absl::Span<const Argument> arguments);
 
   // Both for the operation among workers that `use` says, which is numbered as they are:
   // kFailedPrecondition if it could never end (see UnpairedMessages). Before it worker-0 takes back

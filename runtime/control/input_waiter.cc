@@ -134,7 +134,8 @@ bool InputWaiter::WaitFor(absl::Span<Channel* const> channels, absl::Span<const 
   const bool has_sockets = channels.empty() || AnyDrained(channels);
   awake_.Begin(has_sockets ? YieldPhase::For::kSockets : YieldPhase::For::kMemory);
   const auto stays_awake = [&] {
-    if (!had_input_ || deadline.Expired() || (sharing != nullptr && !sharing->StaysAwake())) return false;
+    if (!had_input_ || deadline.Expired() || (sharing != nullptr && !sharing->StaysAwake()))
+      return false;
     return Apart(sharing, [&] { return awake_.Yield(); });
   };
   while (stays_awake()) {

@@ -5,6 +5,9 @@ namespace {
 
 using namespace plain_call;
 
+// As Cap'n Proto bounds a segment: then offsets between its words have a sign.
+constexpr uint64_t kMostWords = uint64_t{1} << 28;
+
 static_assert(kValueDataWords == capnp::_::structSize<wire::Value>().data &&
               kValuePointers == capnp::_::structSize<wire::Value>().pointers);
 
@@ -44,7 +47,7 @@ size_t FindPlainCall(kj::ArrayPtr<const capnp::word> all) {
   const auto* const words = reinterpret_cast<const uint64_t*>(all.begin());
   if (all.size() < kHeadWords) return 0;
   const uint64_t count = 1 + (words[kTable] >> 32);
-  if (words[kTable] << 32 != 0 || count < kHeadWords || count > all.size() ||
+  if (words[kTable] << 32 != 0 || count < kHeadWords || count > kMostWords || count > all.size() ||
       words[kRoot] != StructPointer(0, kDataWords, kPointers) ||
       (words[kKind] >> 32 & 0xffff) != wire::Command::CALL) {
     return 0;

@@ -96,15 +96,13 @@ class PlainCallWriter {
   void AddBool(bool value) { Add(uint64_t{wire::Value::BOOL} | uint64_t{value} << 16, 0, 0); }
   void AddInt64(int64_t value) { Add(wire::Value::INT64, static_cast<uint64_t>(value), 0); }
   void AddFloat64(double value) { Add(wire::Value::FLOAT64, std::bit_cast<uint64_t>(value), 0); }
-  void AddDType(DType value) {
-    Add(wire::Value::DTYPE, static_cast<uint64_t>(value), 0);
-  }
+  void AddDType(DType value) { Add(wire::Value::DTYPE, static_cast<uint64_t>(value), 0); }
   void AddRegister(RegisterId value) { Add(wire::Value::REGISTER, value.Packed(), 0); }
   void AddText(std::string_view text) {
     const size_t words = TextWords(text.size());
     Add(wire::Value::TEXT, 0, PointerToPayload(plain_call::ElementSize::kByte, text.size() + 1));
     payload_[words - 1] = 0;  // also the zero at its end
-    std::memcpy(payload_, text.data(), text.size());
+    if (!text.empty()) std::memcpy(payload_, text.data(), text.size());
     payload_ += words;
   }
   void AddShape(const Shape& shape) {

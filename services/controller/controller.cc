@@ -45,9 +45,9 @@ Status CheckOptions(const ControllerOptions& options) {
   if (options.workers < 1 || options.workers > 4096) {
     return InvalidArgument("a cluster has 1 to 4096 workers, not ", options.workers);
   }
-  if (options.worker_timeout <= options.heartbeat_interval) {
+  if (options.worker_timeout < 2 * options.heartbeat_interval) {
     return InvalidArgument("worker_timeout (", options.worker_timeout.count(),
-                           " ms) must be longer than heartbeat_interval (",
+                           " ms) must be at least two of heartbeat_interval (",
                            options.heartbeat_interval.count(), " ms)");
   }
   return OkStatus();

@@ -277,7 +277,7 @@ TEST(ControllerTest, BadOptionsAreRefused) {
   options.workers = 1'000'000;
   EXPECT_EQ(start(), StatusCode::kInvalidArgument);
   options.workers = 1;
-  options.worker_timeout = options.heartbeat_interval;
+  options.worker_timeout = 2 * options.heartbeat_interval - 1ms;
   EXPECT_EQ(start(), StatusCode::kInvalidArgument);
   options.worker_timeout = 2s;
   options.client_endpoint = "tcp://0.0.0.0:*";

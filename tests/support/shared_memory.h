@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -20,6 +21,19 @@ inline std::string LacksSharedMemory(uint64_t gib) {
   if (free_mib >= gib << 10) return "";
   return "it takes " + std::to_string(gib) + " GiB in /dev/shm, which has " +
          std::to_string(free_mib) + " MiB free";
+}
+
+// Why pages cannot be seen to be mapped before they are used here; empty if they can.
+inline std::string LacksPrefault() {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14
+  constexpr size_t kBytes = size_t{64} << 10;
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return "there is no memory";
+  const bool is_populated = madvise(memory, kBytes, kPopulateWrite) == 0;
+  munmap(memory, kBytes);
+  if (!is_populated) return "this kernel maps no pages ahead (MADV_POPULATE_WRITE)";
+  return access("/proc/self/pagemap", R_OK) == 0 ? "" : "there is no /proc/self/pagemap here";
 }
 
 // How many pages of [memory, memory + size_bytes) this process has mapped; -1 where the kernel does

@@ -135,8 +135,7 @@ Status CommandRunner::Call(SessionState& session, const wire::Command::Call::Rea
   // However the call ends: what stays here would outlive its registers, and its session.
   const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
   for (const wire::Value::Reader& argument : call.getArgs()) {
-    const Status read =
-        AddFromWire(argument, session.registers(), call_context_, &arguments_);
+    const Status read = AddFromWire(argument, session.registers(), call_context_, &arguments_);
     if (!read.ok()) {
       running_.function = function->name();
       return Annotate(read, "argument " + std::to_string(arguments_.size() + 1));

@@ -16,6 +16,12 @@
 
 namespace lockstep::worker {
 
+// A worker's heartbeats come with the controller's, which may be a little late: the longest time
+// from one to the next.
+inline std::chrono::milliseconds LongestBetweenHeartbeats(std::chrono::milliseconds interval) {
+  return interval + interval / 16;
+}
+
 struct Membership {
   Rank rank = 0;
   Epoch epoch;

@@ -36,7 +36,7 @@ LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, 
       activity_(activity),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
-      silence_(options.heartbeat_interval, Deadline::Clock::now()),
+      silence_(LongestBetweenHeartbeats(options.heartbeat_interval), Deadline::Clock::now()),
       rendezvous_(std::make_shared<ControllerRendezvous>(
           ControllerRendezvous::Identity{options.rank, options.controller, options.watch},
           [this](control::Frame frame) { Post(std::move(frame)); })),
@@ -79,7 +79,8 @@ void LivenessClient::Run() {
     const auto now = Deadline::Clock::now();
     silence_.Round(now);
     if (options_.liveness_health != nullptr)
-      options_.liveness_health->NoteRound(now, options_.heartbeat_interval);
+      options_.liveness_health->NoteRound(now,
+                                          LongestBetweenHeartbeats(options_.heartbeat_interval));
     Beat(Receive(), now);
     if (silence_.Length(now) > options_.controller_timeout) {
       End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
@@ -108,8 +109,7 @@ void LivenessClient::Beat(bool controller_beats, Deadline::Clock::time_point now
 }
 
 Deadline::Clock::time_point LivenessClient::NextHeartbeat() const {
-  // The controller's, which come as often, are a little late.
-  return last_heartbeat_ + options_.heartbeat_interval + options_.heartbeat_interval / 16;
+  return last_heartbeat_ + LongestBetweenHeartbeats(options_.heartbeat_interval);
 }
 
 void LivenessClient::SendHeartbeat() {

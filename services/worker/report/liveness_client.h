@@ -98,10 +98,10 @@ class LivenessClient {
   const std::unique_ptr<control::ClientChannel> channel_;
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
-  Silence silence_;     // of the controller; the thread's own
+  Silence silence_;                             // of the controller; the thread's own
   Deadline::Clock::time_point last_heartbeat_;  // the thread's own
-  bool ended_ = false;  // the thread's own
-  log::Limit dropped_;  // the thread's own
+  bool ended_ = false;                          // the thread's own
+  log::Limit dropped_;                          // the thread's own
 
   std::mutex posted_mutex_;
   std::vector<control::Frame> posted_;

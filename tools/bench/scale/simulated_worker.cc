@@ -58,13 +58,12 @@ StatusOr<std::unique_ptr<SimulatedWorker>> SimulatedWorker::Start(
 
 Status SimulatedWorker::Go(Clock::time_point now) {
   if (now >= next_) {
-    if (!is_welcome_) {
-      LOCKSTEP_RETURN_IF_ERROR(SayHello());
+    if (is_welcome_) {
+      LOCKSTEP_RETURN_IF_ERROR(Beat(now));
     } else {
-      LOCKSTEP_RETURN_IF_ERROR(SayHeartbeat());
-      if (exchanges_left_ > 0) LOCKSTEP_RETURN_IF_ERROR(SayOffer());
+      LOCKSTEP_RETURN_IF_ERROR(SayHello());
+      next_ = now + kSayAgain;
     }
-    next_ = now + (is_welcome_ ? membership_.heartbeat_interval : kSayAgain);
   }
   LOCKSTEP_RETURN_IF_ERROR(TakeCommands());
   if (liveness_ == nullptr) return OkStatus();
@@ -156,6 +155,13 @@ Status SimulatedWorker::SayHello() {
   })});
 }
 
+Status SimulatedWorker::Beat(Clock::time_point now) {
+  said_ = now;
+  next_ = now + worker::LongestBetweenHeartbeats(membership_.heartbeat_interval);
+  LOCKSTEP_RETURN_IF_ERROR(SayHeartbeat());
+  return exchanges_left_ > 0 ? SayOffer() : OkStatus();
+}
+
 Status SimulatedWorker::SayHeartbeat() {
   return liveness_->Send({LivenessFrame([&](wire::LivenessMessage::Builder message) {
     auto heartbeat = message.initHeartbeat();
@@ -236,10 +242,7 @@ Status SimulatedWorker::Enter(Epoch epoch, wire::Welcome::Reader welcome,
   is_ready_ = false;
   exchanges_left_ = kExchanges;
   ++exchange_;
-  LOCKSTEP_RETURN_IF_ERROR(SayHeartbeat());
-  LOCKSTEP_RETURN_IF_ERROR(SayOffer());
-  next_ = Clock::now() + membership_.heartbeat_interval;
-  return OkStatus();
+  return Beat(Clock::now());
 }
 
 Status SimulatedWorker::TakeBatch(const worker::BatchContext& batch, uint64_t sequence,
@@ -298,6 +301,10 @@ Status SimulatedWorker::TakeLiveness(wire::LivenessMessage::Reader message,
   if (message.isDismissed()) {
     return Aborted("rank ", options_.rank,
                    " was given up: ", control::ToString(message.getDismissed()));
+  }
+  // Real ones say theirs with the controller's, too.
+  if (message.isHeartbeat() && Clock::now() - said_ >= membership_.heartbeat_interval / 2) {
+    return Beat(Clock::now());
   }
   if (message.isProbe()) {
     const uint64_t probe = message.getProbe();

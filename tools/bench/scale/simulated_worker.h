@@ -67,6 +67,8 @@ class SimulatedWorker {
   Status SendUp(control::Frame frame);
   void TakePlace(const control::TreeOffer& offer);
   Status SayHello();
+  // A heartbeat, and what is due with it.
+  Status Beat(Clock::time_point now);
   Status SayHeartbeat();
   // Of the exchange that is under way: what this rank tells the others.
   Status SayOffer();
@@ -88,6 +90,7 @@ class SimulatedWorker {
   uint64_t relays_ = 0;  // that it has listened as
   uint64_t changes_ = 0;
   worker::Membership membership_;
+  Clock::time_point said_{};  // the last heartbeat
   Clock::time_point next_{};
   bool is_welcome_ = false;
   bool is_ready_ = false;

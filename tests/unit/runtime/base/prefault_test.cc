@@ -21,6 +21,7 @@ class PrefaultTest : public testing::Test {
   static constexpr size_t kSize = size_t{8} << 20;
 
   void SetUp() override {
+    if (const std::string lacks = LacksPrefault(); !lacks.empty()) GTEST_SKIP() << lacks;
     const std::string name = std::string(SharedSegment::kNamePrefix) + "prefault-" + RandomHex(8);
     auto owner = SharedSegment::Create(name, kSize);
     ASSERT_TRUE(owner.ok()) << owner.status();

@@ -128,7 +128,8 @@ class BulkTransferTest : public testing::Test {
 
   std::vector<uint8_t> tensor_ = std::vector<uint8_t>(kSize);
   std::vector<uint8_t> memory_ = Pattern(kSize, 1);
-  BulkPace pace_;
+  // Stands still: a command that has come is always the last moment's.
+  BulkPace pace_{[] { return BulkPace::Clock::time_point(std::chrono::hours(1)); }};
   Worker worker_{tensor_};
 };
 

@@ -73,8 +73,8 @@ static_assert(!std::is_constructible_v<Argument, int Argument::*>);
 
 TEST(WriteCallTest, TextIsTakenFromAnyKindOfString) {
   const std::string zero("a\0b", 3);
-  EXPECT_EQ(Encode(zero, std::string_view(zero), "", std::string()),
-            (std::vector<Value>{zero, zero, "", ""}));
+  EXPECT_EQ(Encode(zero, std::string_view(zero), "", std::string(), std::string_view()),
+            (std::vector<Value>{zero, zero, "", "", ""}));
 }
 
 TEST(WriteCallTest, StructuredArgumentsAreWhole) {

@@ -125,24 +125,29 @@ TEST_P(InputWaiterTest, SignalOfAnotherThreadWakes) {
 
 // Services wake up for their timers a few times a second.
 TEST(InputWaiterAwakeTest, AfterAWaitForNothingTheNextSleepsAtOnce) {
-  SilentChannel channel;
-  InputWaiter waiter(5ms);
-  Channel* const channels[] = {&channel};
-  WakeUp wake_up;
-  const int descriptors[] = {wake_up.fd()};
-  const auto looks_of = [&](std::chrono::milliseconds time) {
-    (void)waiter.Wait(channels, descriptors, Deadline::After(time));
-    return channel.TakeLooks();
-  };
   constexpr int kMostOfOneSleep = 3;
-  EXPECT_GT(looks_of(2ms), kMostOfOneSleep);
-  EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
-  EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
-  wake_up.Signal();
-  EXPECT_LE(looks_of(1min), kMostOfOneSleep);
-  wake_up.Clear();
-  (void)looks_of(0ms);  // a look is no wait
-  EXPECT_GT(looks_of(2ms), kMostOfOneSleep);
+  bool stayed_awake = false;
+  // Where other work wants the processor, a wait may sleep at once for that.
+  for (int i = 0; i < 200 && !stayed_awake; ++i) {
+    SilentChannel channel;
+    InputWaiter waiter(5ms);
+    Channel* const channels[] = {&channel};
+    WakeUp wake_up;
+    const int descriptors[] = {wake_up.fd()};
+    const auto looks_of = [&](std::chrono::milliseconds time) {
+      (void)waiter.Wait(channels, descriptors, Deadline::After(time));
+      return channel.TakeLooks();
+    };
+    const int first = looks_of(2ms);
+    EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
+    EXPECT_LE(looks_of(2ms), kMostOfOneSleep);
+    wake_up.Signal();
+    EXPECT_LE(looks_of(1min), kMostOfOneSleep);
+    wake_up.Clear();
+    (void)looks_of(0ms);  // a look is no wait
+    stayed_awake = first > kMostOfOneSleep && looks_of(2ms) > kMostOfOneSleep;
+  }
+  EXPECT_TRUE(stayed_awake);
 }
 
 INSTANTIATE_TEST_SUITE_P(PollBeforeSleep, InputWaiterTest, testing::Values(0us, 200us, 5000us),

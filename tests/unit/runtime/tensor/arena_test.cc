@@ -73,6 +73,7 @@ TEST(ArenaTest, StartsSmallAndGrowsInSteps) {
 
 // The first access to each page would be a fault otherwise, which takes longer than to fill it.
 TEST(ArenaTest, WhatItGrowsByIsMappedInTheBackground) {
+  if (const std::string lacks = LacksPrefault(); !lacks.empty()) GTEST_SKIP() << lacks;
   const auto arena = NewArena();
   const auto large = arena->Allocate(32 * kMegabyte);
   ASSERT_TRUE(large.ok()) << large.status();

@@ -37,6 +37,9 @@ LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, 
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
       silence_(LongestBetweenHeartbeats(options.heartbeat_interval), Deadline::Clock::now()),
+      // The first is due at once, also where this machine has run for less than an interval.
+      last_heartbeat_(Deadline::Clock::now() -
+                      LongestBetweenHeartbeats(options.heartbeat_interval)),
       rendezvous_(std::make_shared<ControllerRendezvous>(
           ControllerRendezvous::Identity{options.rank, options.controller, options.watch},
           [this](control::Frame frame) { Post(std::move(frame)); })),

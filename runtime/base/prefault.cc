@@ -116,7 +116,7 @@ void Prefault::Map(const Piece& piece) {
 }
 
 void Prefault::Run() {
-  LowerThreadPriority();  // the kernel clears what nobody has used yet
+  LowerThreadPriority();  // new pages are cleared as they are mapped, which takes long
   std::unique_lock lock(mutex_);
   while (!waiting_.empty()) {
     const Piece piece = std::move(waiting_.front());

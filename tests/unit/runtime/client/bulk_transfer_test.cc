@@ -153,7 +153,7 @@ TEST_F(BulkTransferTest, BesideCommandsThereIsLittleUnderWay) {
   EXPECT_EQ(alone.front(), size_t{512} << 10);
   EXPECT_GE(worker_.most_unanswered, 20u);
 
-  // Of a copy's first answer nobody knows when the commands came.
+  // The commands that the first answer tells of may have come long before the copy.
   size_t answered = 0;
   worker_.meddle = [&](Answer& answer) {
     answer.commands_came = answered++ == 0;

@@ -85,6 +85,11 @@ class OpenBatch {
   Deadline::Clock::time_point last_send_;
   // The first command in writer_ that waits, and is waited for: not one that rides along.
   Deadline::Clock::time_point first_issued_;
+  // When SendIfDue() last looked at the clock, for one in how many commands it does, and how many
+  // more come before it does again.
+  Deadline::Clock::time_point last_look_;
+  uint32_t look_every_ = 1;
+  uint32_t unlooked_ = 0;
   Copies copied_to_;    // since the last batch
   Copies copied_from_;  // the same
 };

@@ -27,7 +27,6 @@ RegisterName& RegisterNames::At(uint32_t index) {
 }
 
 DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
-  std::lock_guard lock(mutex_);
   RegisterName& name = At(id.index);
   const bool is_held = name.references.load(std::memory_order_relaxed) > 0;
   // A name of the same place from before: the register that it meant is no more.
@@ -42,15 +41,14 @@ DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
   name.is_found = true;
   // To those of another client.
   name.is_known_to_functions.store(true, std::memory_order_relaxed);
-  references_.fetch_add(1, std::memory_order_relaxed);
+  ++live_;
   std::erase(free_, &name);
   name.references.store(1, std::memory_order_relaxed);
   return DRef(&name);
 }
 
 DRef RegisterNames::Acquire(uint64_t command, const NewRegister& made) {
-  references_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
+  ++live_;
   RegisterName* name = nullptr;
   if (!free_.empty()) {
     name = free_.back();
@@ -168,17 +166,29 @@ void RegisterNames::CountSharedWrite() {
 }
 
 void RegisterNames::Dropped(RegisterName* name) {
-  std::vector<RelaidCopy> relaid;  // dropped when nothing is locked any more
-  {
-    std::lock_guard lock(mutex_);
-    std::swap(relaid, name->relaid);
-    kills_.push_back(name);
+  std::vector<RelaidCopy> relaid;  // dropped when this is done
+  std::swap(relaid, name->relaid);
+  RegisterName* top = dropped_.load(std::memory_order_relaxed);
+  do {
+    if (top == &over_) {
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+      return;
+    }
+    name->below = top;
+  } while (!dropped_.compare_exchange_weak(top, name, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  // Another thread may have ended the session, and deleted this, since.
+}
+
+void RegisterNames::CollectDropped(RegisterName* top) {
+  for (; top != nullptr; top = top->below) {
+    kills_.push_back(top);
+    --live_;
   }
-  Unref();
 }
 
 void RegisterNames::TakeKills(std::vector<uint64_t>* kills, size_t limit) {
-  std::lock_guard lock(mutex_);
+  CollectDropped(dropped_.exchange(nullptr, std::memory_order_acquire));
   for (; limit > 0 && !kills_.empty(); --limit) {
     RegisterName* const name = kills_.back();
     kills_.pop_back();
@@ -189,7 +199,11 @@ void RegisterNames::TakeKills(std::vector<uint64_t>* kills, size_t limit) {
 }
 
 void RegisterNames::Unref() {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  CollectDropped(dropped_.exchange(&over_, std::memory_order_acq_rel));
+  // Those that were dropped since then have been subtracted already. So it is 0 once: here, or with
+  // the last of them.
+  const int64_t live = live_;
+  if (left_.fetch_add(live, std::memory_order_acq_rel) + live == 0) delete this;
 }
 
 }  // namespace lockstep::client

@@ -43,6 +43,7 @@ struct NewRegister {
 // What the copies of one DRef share.
 struct RegisterName {
   std::atomic<uint32_t> references{0};
+  RegisterName* below = nullptr;  // among those that were dropped
   uint32_t index = 0;
   uint32_t generation = 0;
   uint64_t named_by = 0;  // the command that gives the register its first value
@@ -62,7 +63,9 @@ struct RegisterName {
 // that is dropped goes onto the kill list; its index is used again, under the next generation, once
 // the kill list has been taken for a batch.
 //
-// Threads: safe. Ownership: lives until the session and the last DRef are gone (Unref).
+// Threads: DRefs are dropped, and what is known of them is asked and said, by any thread. Names are
+// made and kills taken by one at a time, under the session's lock. So a call locks nothing more.
+// Ownership: lives until the session and the last DRef are gone (Unref).
 class RegisterNames {
  public:
   static RegisterNames* Create(SessionId session) { return new RegisterNames(session); }
@@ -72,7 +75,7 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is not in use, for what the command of this number makes.
+  // A name that is not in use, for what the command of this number makes. One at a time.
   DRef Acquire(uint64_t command, const NewRegister& made = {});
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
@@ -120,13 +123,14 @@ class RegisterNames {
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
-  // may be used again by commands that come later.
+  // may be used again by commands that come later. One at a time.
   void TakeKills(std::vector<uint64_t>* kills, size_t limit);
-  // The session is gone: nothing is killed any more.
+  // The session is gone: nothing is killed any more. Once.
   void Unref();
 
   SessionId session() const { return session_; }
 
+  // The last DRef of it is gone: nobody else can reach it.
   void Dropped(RegisterName* name);
 
  private:
@@ -134,6 +138,8 @@ class RegisterNames {
   ~RegisterNames() = default;
 
   RegisterName& At(uint32_t index);
+  // Moves those that were dropped to kills_.
+  void CollectDropped(RegisterName* top);
   void CountSharedWrite();
   // With mutex_ held.
   WriteCount WritesOf(const RegisterName& name) const;
@@ -141,13 +147,21 @@ class RegisterNames {
   const SessionId session_;
   uint32_t base_ = 0;  // generations begin above
   std::atomic<uint32_t> generations_{0};
-  std::atomic<uint64_t> references_{1};  // the session's, and one per live name
   std::atomic<bool> has_relaid_{false};  // any was ever kept, or is being made
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;             // over what is known of registers
   uint64_t shared_writes_ = 0;
+
+  // Under the session's lock.
   std::deque<RegisterName> names_;    // by index; addresses are stable
   std::vector<RegisterName*> free_;   // may be acquired
   std::vector<RegisterName*> kills_;  // dropped, and not yet told to the workers
+  int64_t live_ = 0;                  // acquired or adopted, and not yet in kills_
+
+  // Dropped, and not yet in kills_: the last one, above the others; &over_ after the session.
+  std::atomic<RegisterName*> dropped_{nullptr};
+  RegisterName over_;
+  // Once the session is gone, the live names that are left; before, 0.
+  std::atomic<int64_t> left_{0};
 };
 
 }  // namespace lockstep::client

@@ -234,10 +234,36 @@ TEST_F(RegisterNamesTest, DRefsMayOutliveTheSession) {
   EXPECT_FALSE(copy.id().IsNone());
 }
 
+// The last of them deletes the names, whichever comes last: the sanitizers look at that.
+TEST_F(RegisterNamesTest, ThreadsMayDropNamesWhileTheSessionEnds) {
+  std::exchange(names_, nullptr)->Unref();
+  for (int round = 0; round < 200; ++round) {
+    RegisterNames* const names = RegisterNames::Create(SessionId(7));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([ref = names->Acquire(1), other = names->Acquire(1)]() mutable {
+        ref = DRef();
+        EXPECT_EQ(other.session(), SessionId(7));
+      });
+    }
+    names->Unref();
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 2000;
   std::mutex mutex;
+  std::mutex session;  // names are made, and kills taken, under the session's lock
+  const auto acquire = [&] {
+    std::lock_guard lock(session);
+    return names_->Acquire(1);
+  };
+  const auto take_kills = [&] {
+    std::lock_guard lock(session);
+    return TakeKills();
+  };
   std::set<uint32_t> live;
   std::atomic<bool> shared{false};
   std::atomic<int> running{kThreads};
@@ -245,7 +271,7 @@ TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < kRounds; ++i) {
-        const DRef ref = names_->Acquire(1);
+        const DRef ref = acquire();
         {
           std::lock_guard lock(mutex);
           if (!live.insert(ref.id().index).second) shared = true;
@@ -261,7 +287,7 @@ TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
   std::set<uint64_t> killed;
   while (true) {
     const bool last = running == 0;
-    for (RegisterId id : TakeKills()) {
+    for (RegisterId id : take_kills()) {
       ++kills;
       EXPECT_TRUE(killed.insert(id.Packed()).second) << id << " was killed twice";
     }

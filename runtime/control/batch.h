@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -130,8 +131,9 @@ class BatchReader {
 
   bool AtEnd() const { return !cut_off_ && position_ == words_.words().size(); }
 
-  // Calls `use` with the next command and moves on. `use` returns a Status. kInvalidArgument if the
-  // bytes are no command: the rest cannot be read either.
+  // Calls `use` with the next command and moves on. `use` returns a Status; if it takes PlainCalls,
+  // too, it is given those as such. kInvalidArgument if the bytes are no command: the rest cannot be
+  // read either.
   template <typename Use>
   Status Next(Use&& use) {
     if (std::exchange(cut_off_, false)) return InvalidArgument("a batch is cut off");
@@ -140,7 +142,12 @@ class BatchReader {
     try {
       if (const size_t plain = FindPlainCall(rest)) {
         position_ += plain;
-        return use(capnp::readMessageUnchecked<wire::Command>(rest.begin() + plain_call::kRoot));
+        const PlainCall call(rest.begin());
+        if constexpr (std::is_invocable_v<Use, const PlainCall&>) {
+          return use(call);
+        } else {
+          return use(call.AsCommand());
+        }
       }
       // Of this command alone: what many small ones may visit would otherwise grow with the square
       // of the body.

@@ -48,15 +48,14 @@ size_t FindPlainCall(kj::ArrayPtr<const capnp::word> all) {
   if (all.size() < kHeadWords) return 0;
   const uint64_t count = 1 + (words[kTable] >> 32);
   if (words[kTable] << 32 != 0 || count < kHeadWords || count > kMostWords || count > all.size() ||
-      words[kRoot] != StructPointer(0, kDataWords, kPointers) ||
-      (words[kKind] >> 32 & 0xffff) != wire::Command::CALL) {
+      words[kRoot] != StructPointer(0, kDataWords, kPointers) || words[kKind] != kIsCall) {
     return 0;
   }
   const uint64_t* const end = words + count;
   const uint64_t* next = words + kHeadWords;
   if (words[kArguments] == 0) return next == end ? count : 0;
   if (next == end) return 0;
-  const uint64_t arguments = *next++ >> 2 & 0x3fffffff;
+  const uint64_t arguments = ListedArguments(*next++);
   if (arguments > PlainCallWriter::kMostArguments ||
       arguments * kValueWords > static_cast<uint64_t>(end - next) ||
       words[kHeadWords] != StructPointer(arguments, kValueDataWords, kValuePointers) ||

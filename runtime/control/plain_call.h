@@ -8,6 +8,7 @@
 #pragma once
 
 #include <capnp/common.h>
+#include <capnp/message.h>
 
 #include <bit>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "absl/types/span.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
@@ -54,6 +56,10 @@ constexpr uint64_t StructPointer(uint64_t offset, uint64_t data_words, uint64_t 
 constexpr uint64_t ListPointer(uint64_t offset, ElementSize element, uint64_t size) {
   return 1 | offset << 2 | static_cast<uint64_t>(element) << 32 | size << 35;
 }
+// How many arguments there are, by the word where their list begins.
+constexpr size_t ListedArguments(uint64_t word) { return word >> 2 & 0x3fffffff; }
+// Of the other fields in this word, 0 stands for their defaults: every rank executes it.
+inline constexpr uint64_t kIsCall = uint64_t{wire::Command::CALL} << 32;
 
 }  // namespace plain_call
 
@@ -79,8 +85,7 @@ class PlainCallWriter {
     using namespace plain_call;
     words[kTable] = uint64_t{count - 1} << 32;
     words[kRoot] = StructPointer(0, kDataWords, kPointers);
-    // Of the other fields in this word, 0 stands for their defaults: every rank executes it.
-    words[kKind] = uint64_t{wire::Command::CALL} << 32;
+    words[kKind] = kIsCall;
     words[kFunction] = function.Packed();
     words[kResult] = result.Packed();
     next_ = payload_ = words + kHeadWords;
@@ -130,7 +135,88 @@ class PlainCallWriter {
 
 // How many of `words` are one call as PlainCallWriter writes them, from the first on; 0 if they are
 // something else, or could be. Then every pointer leads to what it should, inside of these words,
-// and no two to the same: capnp::readMessageUnchecked() may read them, from the root on.
+// and no two to the same: PlainCall may read them.
 size_t FindPlainCall(kj::ArrayPtr<const capnp::word> words);
+
+// One argument of a PlainCall. What it has is asked for as its kind says.
+class PlainArgument {
+ public:
+  explicit PlainArgument(const uint64_t* words) : words_(words) {}
+
+  // NONE, BOOL, INT64, FLOAT64, DTYPE, REGISTER, TEXT or SHAPE.
+  wire::Value::Which kind() const { return static_cast<wire::Value::Which>(words_[0] & 0xffff); }
+  bool GetBool() const { return (words_[0] >> 16 & 1) != 0; }
+  int64_t GetInt64() const { return static_cast<int64_t>(words_[1]); }
+  double GetFloat64() const { return std::bit_cast<double>(words_[1]); }
+  wire::DType GetDType() const { return static_cast<wire::DType>(words_[1] & 0xffff); }
+  RegisterId GetRegister() const { return RegisterId::FromPacked(words_[1]); }
+  std::string_view GetText() const {
+    return {reinterpret_cast<const char*>(payload()), payload_size() - 1};  // the zero at its end
+  }
+  absl::Span<const int64_t> GetShape() const {
+    return {reinterpret_cast<const int64_t*>(payload()), payload_size()};
+  }
+
+ private:
+  uint64_t pointer() const { return words_[plain_call::kValueDataWords]; }
+  const uint64_t* payload() const {
+    return words_ + plain_call::kValueWords + (pointer() >> 2 & 0x3fffffff);
+  }
+  size_t payload_size() const { return pointer() >> 35; }
+
+  const uint64_t* words_;
+};
+
+// Reads what FindPlainCall() has found, where it is, without looking at bounds.
+//
+// Ownership: the words are borrowed.
+class PlainCall {
+ public:
+  explicit PlainCall(const capnp::word* words)
+      : words_(reinterpret_cast<const uint64_t*>(words)) {}
+
+  RegisterId function() const { return RegisterId::FromPacked(words_[plain_call::kFunction]); }
+  RegisterId result() const { return RegisterId::FromPacked(words_[plain_call::kResult]); }
+
+  class Arguments {
+   public:
+    class Iterator {
+     public:
+      explicit Iterator(const uint64_t* words) : words_(words) {}
+      PlainArgument operator*() const { return PlainArgument(words_); }
+      Iterator& operator++() {
+        words_ += plain_call::kValueWords;
+        return *this;
+      }
+      bool operator==(const Iterator&) const = default;
+
+     private:
+      const uint64_t* words_;
+    };
+
+    Arguments(const uint64_t* words, size_t size) : words_(words), size_(size) {}
+    size_t size() const { return size_; }
+    Iterator begin() const { return Iterator(words_); }
+    Iterator end() const { return Iterator(words_ + size_ * plain_call::kValueWords); }
+
+   private:
+    const uint64_t* words_;
+    size_t size_;
+  };
+  Arguments arguments() const {
+    const uint64_t* const list = words_ + plain_call::kHeadWords;
+    if (words_[plain_call::kArguments] == 0) return {list, 0};
+    return {list + 1, plain_call::ListedArguments(*list)};
+  }
+
+  // For whom it is a command like any other.
+  wire::Command::Reader AsCommand() const {
+    return capnp::readMessageUnchecked<wire::Command>(
+        reinterpret_cast<const capnp::word*>(words_ + plain_call::kRoot));
+  }
+
+ private:
+  const uint64_t* words_;
+};
 
 }  // namespace lockstep::control

@@ -74,8 +74,11 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
   }
   if (only >= 0 && only != membership_->rank) return OkStatus();
   switch (command.which()) {
-    case wire::Command::CALL:
-      return Call(session, command.getCall());
+    case wire::Command::CALL: {
+      const auto call = command.getCall();
+      return Call(session, RegisterId::FromPacked(call.getFunction()),
+                  RegisterId::FromPacked(call.getResult()), call.getArgs());
+    }
     case wire::Command::SYNC:
       return Sync(session);
     case wire::Command::GET_FUNCTION:
@@ -121,8 +124,9 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
   }
 }
 
-Status CommandRunner::Call(SessionState& session, const wire::Command::Call::Reader& call) {
-  const RegisterId id = RegisterId::FromPacked(call.getFunction());
+template <typename Arguments>
+Status CommandRunner::Call(SessionState& session, RegisterId id, RegisterId result_id,
+                           const Arguments& arguments) {
   StatusOr<const registers::Value*> value = session.registers().Read(id);
   if (!value.ok()) return Annotate(value.status(), "the function");
   // Its register holds it until the result is written, which may take that register's place.
@@ -134,7 +138,7 @@ Status CommandRunner::Call(SessionState& session, const wire::Command::Call::Rea
 
   // However the call ends: what stays here would outlive its registers, and its session.
   const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
-  for (const wire::Value::Reader& argument : call.getArgs()) {
+  for (const auto& argument : arguments) {
     const Status read = AddFromWire(argument, session.registers(), call_context_, &arguments_);
     if (!read.ok()) {
       running_.function = function->name();
@@ -149,11 +153,14 @@ Status CommandRunner::Call(SessionState& session, const wire::Command::Call::Rea
   }
   registers::Value result;
   Status status = CallFunction(session, *function, arguments_, &result);
-  if (status.ok() && call.getResult() != 0) {
-    status = session.Write(RegisterId::FromPacked(call.getResult()), std::move(result));
-  }
+  if (status.ok() && !result_id.IsNone()) status = session.Write(result_id, std::move(result));
   if (!status.ok()) running_.function = function->name();  // then nothing was written
   return status;
+}
+
+Status CommandRunner::Run(const std::shared_ptr<SessionState>& session,
+                          const control::PlainCall& call) {
+  return Call(*session, call.function(), call.result(), call.arguments());
 }
 
 Status CommandRunner::CallFunction(SessionState& session, module::Function& function,

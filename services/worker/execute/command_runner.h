@@ -12,6 +12,7 @@
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/module/function.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/arena.h"
@@ -64,6 +65,7 @@ class CommandRunner {
 
   // Runs a command of the session's client, which the session does not skip.
   Status Run(const std::shared_ptr<SessionState>& session, const wire::Command::Reader& command);
+  Status Run(const std::shared_ptr<SessionState>& session, const control::PlainCall& call);
   // Frees registers: also in sessions that have failed.
   void Release(SessionState& session, const wire::Command::Release::Reader& release);
 
@@ -75,7 +77,10 @@ class CommandRunner {
  private:
   // One of the first two.
   StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
-  Status Call(SessionState& session, const wire::Command::Call::Reader& call);
+  // `result`: none if it is dropped. `arguments`: those of a command of any kind, or a plain call's.
+  template <typename Arguments>
+  Status Call(SessionState& session, RegisterId function, RegisterId result,
+              const Arguments& arguments);
   Status Sync(SessionState& session);
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);

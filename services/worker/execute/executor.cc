@@ -91,7 +91,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     AnswerRegisterQueries();
     if (recorder_ != nullptr) activity_.Launch(batch.session, running_.number);
     const Status status =
-        reader.Next([this](const wire::Command::Reader& command) { return Execute(command); });
+        reader.Next([this](const auto& command) { return Execute(command); });
     if (!status.ok() && session_ != nullptr) Fail(*session_, status);
     EndCommand();
   }
@@ -117,6 +117,15 @@ Status Executor::Execute(const wire::Command::Reader& command) {
   if (running_.batch->generation != session.generation()) return OkStatus();
   if (session.Skips(running_.number)) return Skip(session, command);
   return ExecuteForClient(session, command);
+}
+
+Status Executor::Execute(const control::PlainCall& call) {
+  const bool is_to_be_called = session_ != nullptr && !IsOfController() &&
+                               running_.batch->generation == session_->generation() &&
+                               !session_->Skips(running_.number);
+  if (!is_to_be_called) [[unlikely]]
+    return Execute(call.AsCommand());
+  return ExecuteForClient(*session_, call);
 }
 
 void Executor::EndCommand() {
@@ -208,7 +217,8 @@ Status Executor::Skip(SessionState& session, const wire::Command::Reader& comman
   return OkStatus();
 }
 
-Status Executor::ExecuteForClient(SessionState& session, const wire::Command::Reader& command) {
+template <typename Command>
+Status Executor::ExecuteForClient(SessionState& session, const Command& command) {
   Record(command);
   Status executed = runner_.Run(session_, command);
   if (executed.ok() && gpu_ != nullptr) executed = gpu_->MakeRoom(session, running_.number);

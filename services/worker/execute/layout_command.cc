@@ -25,6 +25,17 @@ void ForgetIn(SessionState& session, wire::Value::Reader value) {
   }
 }
 
+void ForgetIn(SessionState& session, const control::PlainArgument& argument) {
+  if (argument.kind() == wire::Value::REGISTER) session.ForgetLayout(argument.GetRegister());
+}
+
+template <typename Argument>
+void ForgetIfWritten(SessionState& session, const module::Function& function, size_t position,
+                     const Argument& argument) {
+  if (!session.registers().HasLayouts() || !function.MayWriteTo(position)) return;
+  ForgetIn(session, argument);
+}
+
 }  // namespace
 
 Status DeclareLayout(SessionState& session, wire::Command::DeclareLayout::Reader declare,
@@ -48,8 +59,12 @@ control::Frame FindLayout(const SessionState& session, wire::Command::FindLayout
 
 void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
                    const wire::Value::Reader& argument) {
-  if (!session.registers().HasLayouts() || !function.MayWriteTo(position)) return;
-  ForgetIn(session, argument);
+  ForgetIfWritten(session, function, position, argument);
+}
+
+void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
+                   const control::PlainArgument& argument) {
+  ForgetIfWritten(session, function, position, argument);
 }
 
 }  // namespace lockstep::worker

@@ -3,6 +3,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/module/function.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/session_state.h"
@@ -23,5 +24,7 @@ control::Frame FindLayout(const SessionState& session, wire::Command::FindLayout
 // it: it is about to be called.
 void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
                    const wire::Value::Reader& argument);
+void ForgetWritten(SessionState& session, const module::Function& function, size_t position,
+                   const control::PlainArgument& argument);
 
 }  // namespace lockstep::worker

@@ -234,6 +234,43 @@ Status AddFromWire(const wire::Value::Reader& reader, const registers::RegisterF
   });
 }
 
+Status AddFromWire(const control::PlainArgument& argument, const registers::RegisterFile& registers,
+                   const tensor::Processors&, registers::List* values) {
+  switch (argument.kind()) {
+    case wire::Value::REGISTER: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const Value* const value, registers.Read(argument.GetRegister()));
+      values->push_back(*value);
+      break;
+    }
+    case wire::Value::BOOL:
+      values->emplace_back(argument.GetBool());
+      break;
+    case wire::Value::INT64:
+      values->emplace_back(argument.GetInt64());
+      break;
+    case wire::Value::FLOAT64:
+      values->emplace_back(argument.GetFloat64());
+      break;
+    case wire::Value::TEXT:
+      values->emplace_back(std::string(argument.GetText()));
+      break;
+    case wire::Value::DTYPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(argument.GetDType()));
+      values->emplace_back(dtype);
+      break;
+    }
+    case wire::Value::SHAPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, control::ReadShape(argument.GetShape()));
+      values->emplace_back(std::move(shape));
+      break;
+    }
+    default:  // NONE
+      values->emplace_back(registers::None());
+      break;
+  }
+  return OkStatus();
+}
+
 StatusOr<Value> FromWire(const wire::Value::Reader& reader,
                          const registers::RegisterFile& registers,
                          const tensor::Processors& places) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/status.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
@@ -18,6 +19,8 @@ StatusOr<registers::Value> FromWire(const wire::Value::Reader& reader,
 
 // The same, made behind `values`: to move one takes as long as to make it.
 Status AddFromWire(const wire::Value::Reader& reader, const registers::RegisterFile& registers,
+                   const tensor::Processors& places, registers::List* values);
+Status AddFromWire(const control::PlainArgument& argument, const registers::RegisterFile& registers,
                    const tensor::Processors& places, registers::List* values);
 
 // Writes a register's value for a client; what cannot leave the worker is described.

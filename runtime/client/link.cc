@@ -163,12 +163,15 @@ void Link::Drain() {
   draining_ = false;
 }
 
-Status Link::Lost() const {
+Status Link::KnownLost() const {
   if (!gone_.ok()) return gone_;
-  if (resuming_ != Epoch()) {
-    return Unavailable("the controller was restarted; session ", facts_.id,
-                       " waits for its workers to come back (AwaitWorkers)");
-  }
+  if (resuming_ == Epoch()) return OkStatus();
+  return Unavailable("the controller was restarted; session ", facts_.id,
+                     " waits for its workers to come back (AwaitWorkers)");
+}
+
+Status Link::Lost() const {
+  LOCKSTEP_RETURN_IF_ERROR(KnownLost());
   const auto silence = silence_.Length(Deadline::Clock::now());
   if (silence < facts_.lease) return OkStatus();
   // It may be silent towards us alone.

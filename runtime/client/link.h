@@ -128,6 +128,8 @@ class Link {
   // Why nothing can be asked (controller gone or silent, or restarted and not resumed yet), else
   // OK.
   Status Lost() const;
+  // The same without looking at the clock: a controller that is silent is not known by it.
+  Status KnownLost() const;
   // Why nothing can ever be asked again, else OK.
   Status Over() const { return gone_; }
   // The first cause if the session's work of this generation has failed, else OK. Of a generation

@@ -18,7 +18,7 @@ constexpr size_t kBatchBytes = size_t{48} << 10;
 // ... or when this much time has passed since the last one.
 constexpr microseconds kPause{100};
 
-// To look at the clock takes longer than to encode a call. So when commands come in such quick
+// To look at the clock takes as long as to encode a call. So when commands come in such quick
 // succession that kMostUnlooked of them take a small part of a pause, it is looked at for one in so
 // many. Who becomes slow then sends a little later, or the keeper does it.
 constexpr uint32_t kMostUnlooked = 8;
@@ -93,6 +93,7 @@ void OpenBatch::WriteCopies(const Copies& copies, wire::Copies::Builder builder)
 }
 
 Status OpenBatch::Send(RequestId request, Rank answer_from, milliseconds timeout) {
+  unlooked_ = 0;  // since when the next command waits is to be known, and whether anybody is there
   AppendKills();
   if (writer_.empty()) return OkStatus();
   // A restarted controller would drop it, and it would count as lost.
@@ -122,7 +123,6 @@ Status OpenBatch::Send(RequestId request, Rank answer_from, milliseconds timeout
   const uint32_t commands = writer_.commands();
   link_.flow().Sent(control::FlowCost(bytes));
   last_send_ = now;
-  unlooked_ = 0;  // since when the next command waits is to be known
   const Status sent = link_.Send({header, writer_.Take()});
   if (recorder_.is_on()) recorder_.RecordBatch(now, waited, first_command_, commands, bytes);
   return sent;

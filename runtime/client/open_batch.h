@@ -58,6 +58,8 @@ class OpenBatch {
   // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
   // commands stay here, for a thread that sends them a moment later.
   Status SendIfDue(bool* waits);
+  // True if the next command does not look at the clock, since one a moment ago has.
+  bool has_just_looked() const { return unlooked_ > 0; }
 
   // What the client has copied itself; the controller is told with the next batch.
   void AddCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);

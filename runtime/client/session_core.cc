@@ -82,14 +82,14 @@ Status SessionCore::CheckOwn(const DRef& ref, std::string_view what) const {
                          facts().id);
 }
 
-Status SessionCore::Usable() const {
+Status SessionCore::Usable(bool looks_at_clock) const {
   if (closed_) return FailedPrecondition("the session is closed");
-  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+  LOCKSTEP_RETURN_IF_ERROR(looks_at_clock ? link_->Lost() : link_->KnownLost());
   return link_->Failed();
 }
 
-Status SessionCore::CheckUsable(std::unique_lock<std::mutex>& lock) {
-  Status status = Usable();
+Status SessionCore::CheckUsable(std::unique_lock<std::mutex>& lock, bool looks_at_clock) {
+  Status status = Usable(looks_at_clock);
   if (!status.ok()) [[unlikely]]
     input_.AwaitOutput(lock);
   return status;

@@ -332,11 +332,12 @@ class SessionCore {
 
  private:
   // All below: with mutex_ held.
-  Status Usable() const;
+  // Without a look at the clock a controller that has become silent is not known.
+  Status Usable(bool looks_at_clock = true) const;
   WorkerZero WorkerZeroNow() const;
   // The same for a call that returns the error to the program: lines that came before it are
   // handed over first, also if another thread has read both.
-  Status CheckUsable(std::unique_lock<std::mutex>& lock);
+  Status CheckUsable(std::unique_lock<std::mutex>& lock, bool looks_at_clock = true);
   Status SendIfDue();
   Status CheckGeneration(Generation generation) const;
   template <typename Fill>
@@ -367,9 +368,9 @@ class SessionCore {
   }
   // Returns when a command may be appended; an error if that takes too long, or if none may be.
   Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
-    if (link_->flow().HasRoom(batch_.size_bytes())) [[likely]]
-      return CheckUsable(lock);
-    return WaitForCredit(lock, timeout);
+    if (!link_->flow().HasRoom(batch_.size_bytes())) [[unlikely]]
+      return WaitForCredit(lock, timeout);
+    return CheckUsable(lock, !batch_.has_just_looked());
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
   Status MakeRoom(std::unique_lock<std::mutex>& lock, Rank from, Question& question) {

@@ -97,7 +97,7 @@ TEST_F(SessionLeasesTest, WorkOfAClientWhoseProcessHasEndedIsAbortedSoon) {
 TEST_F(SessionLeasesTest, LastWordsOfAnEndedProcessAreHeard) {
   const SessionId id = OpenKept(60s);
   processes_.ended = {7};
-  Pass(Timers::kInterval);
+  Pass(Timers::kIdleInterval);
   ASSERT_EQ(Batch("c", id, 1), OkStatus());
   Pass(100ms);
   ASSERT_EQ(Detach(id, 9), OkStatus());

@@ -29,7 +29,9 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
   }
   child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
   child.log_path = base + ".log";
-  child.detached = options.detached;
+  // Not in a session of its own: where the kernel deals out time to sessions first (autogroup),
+  // threads that wait awake could yield to each other no more. In a process group of its own it
+  // hears nothing of its terminal's end either.
   const std::string name =
       options.role + (options.remote_host.empty() ? "" : " on " + options.remote_host);
   StatusOr<ChildProcess> process = ChildProcess::Spawn(child);

@@ -43,7 +43,12 @@ class CliTest : public ::testing::Test {
                                       const std::string& log) {
     ChildOptions options;
     options.argv = argv;
-    options.environment = {
+    options.environment = Environment();
+    options.log_path = log;
+    return ChildProcess::Spawn(options);
+  }
+  std::vector<std::string> Environment() const {
+    return {
         "XDG_RUNTIME_DIR=" + scratch_,
         "XDG_CACHE_HOME=" + scratch_ + "/cache",
         "LOCKSTEP_ENDPOINT=",
@@ -52,8 +57,6 @@ class CliTest : public ::testing::Test {
         "LOCKSTEP_REMOTE_WORKER=" + root_ + "/services/remote/lockstep-remote-worker",
         "LOCKSTEP_COMPILER=" + compiler_,
     };
-    options.log_path = log;
-    return ChildProcess::Spawn(options);
   }
 
   Result Run(const std::vector<std::string>& arguments) {

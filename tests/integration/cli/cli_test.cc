@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tests/integration/cli/cli_fixture.h"
+#include "tests/integration/cli/terminal.h"
 #include "tests/support/patience.h"
 
 namespace lockstep::cli {
@@ -40,6 +41,29 @@ TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   for (const json& pid : up["worker_pids"]) EXPECT_FALSE(IsRunning(pid)) << pid;
   EXPECT_FALSE(fs::exists(RunDirectory("demo")));
   EXPECT_EQ(Run({"status", "--name", "demo"}).code, 3);
+}
+
+// In a session of their own its processes would get time apart from each other, and from clients in
+// that terminal (autogroup); in that of the terminal they must not end with it.
+TEST_F(CliTest, ADetachedClusterOutlivesTheTerminalWhoseSessionItShares) {
+  const std::string up = root_ + "/tools/cli/lockstep up --detach --workers 2 --name demo";
+  Terminal terminal({"/bin/sh", "-c", up + "; echo $$ is the shell; read line"}, Environment(), 80,
+                    24);
+  ASSERT_TRUE(terminal.ReadUntil(
+      [&] { return terminal.output().find("is the shell") != std::string::npos; },
+      Deadline::After(kPatience)))
+      << terminal.output();
+  const pid_t shell = terminal.pid();
+  const json status = RunJson({"status", "--name", "demo"});
+  const pid_t controller = status["controller_pid"];
+  EXPECT_EQ(getsid(controller), shell);
+  for (const json& worker : RunJson({"workers", "--name", "demo"})) {
+    EXPECT_EQ(getsid(worker["pid"].get<pid_t>()), shell);
+  }
+  terminal.HangUp();
+  EXPECT_EQ(RunJson({"status", "--name", "demo"})["ready"], true);
+  EXPECT_EQ(Run({"call", "lockstep.worker_rank", "--name", "demo"}).code, 0);
+  EXPECT_TRUE(IsRunning(controller));
 }
 
 TEST_F(CliTest, ASecondClusterOfTheSameNameIsRefused) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -57,6 +58,13 @@ class Terminal {
     size_.ws_col = static_cast<unsigned short>(width);
     size_.ws_row = static_cast<unsigned short>(height);
     EXPECT_EQ(ioctl(fd_, TIOCSWINSZ, &size_), 0);
+  }
+
+  pid_t pid() const { return pid_; }
+  // Closes the terminal, as when its window is closed; returns when the program has ended.
+  void HangUp() {
+    close(std::exchange(fd_, -1));
+    EXPECT_GT(waitpid(std::exchange(pid_, -1), nullptr, 0), 0);
   }
 
   // All that the program has written so far.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/control/batch.h"
@@ -69,8 +70,46 @@ std::optional<std::vector<Value>> Read(wire::Command::Reader command) {
   }
   return values;
 }
+// By words alone; the value that cannot be, if it is none.
+StatusOr<Value> ReadPlain(const PlainArgument& argument) {
+  switch (argument.kind()) {
+    case wire::Value::NONE:
+      return Value();
+    case wire::Value::BOOL:
+      return Value(argument.GetBool());
+    case wire::Value::INT64:
+      return Value(argument.GetInt64());
+    case wire::Value::FLOAT64:
+      return Value(argument.GetFloat64());
+    case wire::Value::TEXT:
+      return Value(std::string(argument.GetText()));
+    case wire::Value::REGISTER:
+      return Value(argument.GetRegister());
+    case wire::Value::DTYPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, FromWire(argument.GetDType()));
+      return Value(dtype);
+    }
+    case wire::Value::SHAPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, ReadShape(argument.GetShape()));
+      return Value(std::move(shape));
+    }
+    default:
+      return Internal("no plain argument");
+  }
+}
+std::optional<std::vector<Value>> ReadPlain(const Words& words) {
+  const PlainCall call(Of(words).begin());
+  std::vector<Value> values = {call.function(), call.result()};
+  for (const PlainArgument argument : call.arguments()) {
+    const StatusOr<Value> value = ReadPlain(argument);
+    if (!value.ok()) return std::nullopt;
+    values.push_back(*value);
+  }
+  EXPECT_EQ(values.size(), 2 + call.arguments().size());
+  return values;
+}
 std::optional<std::vector<Value>> ReadUnchecked(const Words& words) {
-  return Read(capnp::readMessageUnchecked<wire::Command>(Of(words).begin() + plain_call::kRoot));
+  return Read(PlainCall(Of(words).begin()).AsCommand());
 }
 std::optional<std::vector<Value>> ReadByLibrary(const Words& words) {
   capnp::FlatArrayMessageReader reader(Of(words));
@@ -88,11 +127,12 @@ int FirstDifference(const std::optional<std::vector<Value>>& a,
   return -1;
 }
 
-TEST(PlainCallTest, TheLibraryReadsItAndSoDoesAReaderThatChecksNothing) {
+TEST(PlainCallTest, TheLibraryReadsItAndSoDoReadersThatCheckNothing) {
   std::vector<Value> values;
   const Words words = CallOfEveryKind(&values);
   values.insert(values.begin(), {kFunction, kResult});
   EXPECT_EQ(FindPlainCall(Of(words)), words.size());
+  EXPECT_EQ(FirstDifference(ReadPlain(words), values), -1);
   EXPECT_EQ(FirstDifference(ReadUnchecked(words), values), -1);
   EXPECT_EQ(FirstDifference(ReadByLibrary(words), values), -1);
 }
@@ -104,6 +144,7 @@ TEST(PlainCallTest, ACallWithoutArgumentsIsAHeadAlone) {
   words.push_back(17);  // of the next command
   EXPECT_EQ(FindPlainCall(Of(words)), 6u);
   words.pop_back();
+  EXPECT_EQ(ReadPlain(words), (std::vector<Value>{kFunction, kResult}));
   EXPECT_EQ(ReadByLibrary(words), (std::vector<Value>{kFunction, kResult}));
 }
 
@@ -135,7 +176,9 @@ TEST(PlainCallTest, WithAnyBitFlippedItIsNoneOrReadsAsTheLibraryReadsIt) {
     }
     ++taken;
     ASSERT_EQ(FindPlainCall(Of(flipped)), flipped.size()) << bit;
-    ASSERT_EQ(FirstDifference(ReadUnchecked(flipped), ReadByLibrary(flipped)), -1) << bit;
+    const auto by_library = ReadByLibrary(flipped);
+    ASSERT_EQ(FirstDifference(ReadPlain(flipped), by_library), -1) << bit;
+    ASSERT_EQ(FirstDifference(ReadUnchecked(flipped), by_library), -1) << bit;
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(taken, 1000);
@@ -212,6 +255,17 @@ TEST(PlainCallTest, BetweenOthersInABatchItIsReadInItsPlace) {
     ASSERT_TRUE(read.ok()) << i << ": " << read;
   }
   EXPECT_EQ(calls, 2 * kRounds);
+
+  // To those who take them, plain calls are given as such.
+  struct Counter {
+    int plain = 0;
+    int other = 0;
+    Status operator()(const PlainCall&) { return ++plain, OkStatus(); }
+    Status operator()(const wire::Command::Reader&) { return ++other, OkStatus(); }
+  } counter;
+  for (BatchReader again(body); !again.AtEnd();) ASSERT_EQ(again.Next(counter), OkStatus());
+  EXPECT_EQ(counter.plain, 2 * kRounds);
+  EXPECT_EQ(counter.other, kRounds);
 }
 
 }  // namespace

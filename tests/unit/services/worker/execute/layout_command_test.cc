@@ -103,5 +103,25 @@ TEST_F(LayoutCommandTest, AFunctionThatMayWriteToAnArgumentEndsWhatIsKnownOfIt) 
   EXPECT_FALSE(IsForgotten(1, Value(3)));
 }
 
+TEST_F(LayoutCommandTest, SoDoesACallOfPlainArguments) {
+  constexpr size_t kArguments = 2;
+  constexpr size_t kWords = control::PlainCallWriter::Words(kArguments, 0);
+  const Layout rows = Rows();
+  const auto is_forgotten = [&](size_t position) {
+    EXPECT_EQ(Declare(&rows), OkStatus());
+    uint64_t words[kWords];
+    control::PlainCallWriter writer(words, kWords, {}, {}, kArguments);
+    writer.AddRegister(kTensor);
+    writer.AddInt64(3);
+    const control::PlainCall call(reinterpret_cast<const capnp::word*>(words));
+    for (const control::PlainArgument argument : call.arguments()) {
+      ForgetWritten(session_, WritesToItsSecond(), position, argument);
+    }
+    return session_.registers().LayoutOf(kTensor) == nullptr;
+  };
+  EXPECT_FALSE(is_forgotten(0));
+  EXPECT_TRUE(is_forgotten(1));
+}
+
 }  // namespace
 }  // namespace lockstep::worker

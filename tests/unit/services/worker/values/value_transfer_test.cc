@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/control/message_codec.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/tensor/storage.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
@@ -189,6 +190,53 @@ TEST_F(ValueTransferTest, LongTextCountsToo) {
   EXPECT_EQ(Out(std::string(1001, 'x')).status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(Out(registers::Bytes{std::string(1001, 'x')}).status().code(),
             StatusCode::kResourceExhausted);
+}
+
+// Both ways from the wire make the same of what they read, and refuse the same.
+TEST_F(ValueTransferTest, PlainArgumentsBecomeWhatOthersBecome) {
+  const RegisterId held{3, 1};
+  ASSERT_TRUE(registers_.Write(held, std::string("held")).ok());
+  const std::vector<Shape> shapes = {Shape{}, Shape{2, 0}, Shape{-1},
+                                     Shape(std::vector<int64_t>(Shape::kMaxDims + 1, 1))};
+  size_t payload = control::PlainCallWriter::TextWords(2);
+  for (const Shape& shape : shapes) payload += control::PlainCallWriter::ShapeWords(shape.ndim());
+  const size_t arguments = 10 + shapes.size();
+  const size_t size = control::PlainCallWriter::Words(arguments, payload);
+  std::vector<uint64_t> words(size);
+  control::PlainCallWriter writer(words.data(), size, held, held, arguments);
+  writer.AddNone();
+  writer.AddBool(false);
+  writer.AddBool(true);
+  writer.AddInt64(-5);
+  writer.AddFloat64(2.5);
+  writer.AddText("te");
+  writer.AddDType(DType::kBFloat16);
+  writer.AddDType(static_cast<DType>(99));
+  writer.AddRegister(held);
+  writer.AddRegister(RegisterId{3, 2});
+  for (const Shape& shape : shapes) writer.AddShape(shape);
+  const auto all = kj::arrayPtr(reinterpret_cast<const capnp::word*>(words.data()), size);
+  ASSERT_EQ(control::FindPlainCall(all), size);
+
+  const control::PlainCall call(all.begin());
+  const auto by_library = call.AsCommand().getCall().getArgs();
+  unsigned i = 0;
+  int refused = 0;
+  for (const control::PlainArgument argument : call.arguments()) {
+    registers::List plain;
+    registers::List other;
+    const Status status = AddFromWire(argument, registers_, places_, &plain);
+    EXPECT_EQ(status, AddFromWire(by_library[i], registers_, places_, &other)) << i;
+    ASSERT_EQ(plain.size(), other.size()) << i;
+    ++i;
+    if (status.ok()) {
+      EXPECT_EQ(*Out(plain[0]), *Out(other[0])) << i;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_EQ(i, arguments);
+  EXPECT_EQ(refused, 4);
 }
 
 TEST_F(ValueTransferTest, MapWithAKeyTwiceIsRefused) {

@@ -4,18 +4,19 @@
 
 namespace lockstep {
 
-Status Shape::Validate(size_t element_size_bytes) const {
-  if (ndim() > kMaxDims) {
-    return InvalidArgument("a shape has at most ", kMaxDims, " dimensions, this one has ", ndim());
+Status Shape::ValidateDims(absl::Span<const int64_t> dims, size_t element_size_bytes) {
+  if (dims.size() > size_t{kMaxDims}) {
+    return InvalidArgument("a shape has at most ", kMaxDims, " dimensions, this one has ",
+                           dims.size());
   }
   constexpr int64_t kMaxBytes = int64_t{1} << 62;
   int64_t bytes = static_cast<int64_t>(element_size_bytes);
-  for (int64_t dim : dims_) {
-    if (dim < 0) return InvalidArgument("shape ", ToString(), " has a negative extent");
+  for (int64_t dim : dims) {
+    if (dim < 0) return InvalidArgument("shape ", Shape(dims), " has a negative extent");
     // The other extents count even if the tensor is empty: strides are their products.
     if (dim == 0) continue;
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMaxBytes) {
-      return InvalidArgument("shape ", ToString(), " is larger than 2^62 bytes");
+      return InvalidArgument("shape ", Shape(dims), " is larger than 2^62 bytes");
     }
   }
   return OkStatus();

@@ -53,7 +53,11 @@ class Shape {
   // OK if there are at most kMaxDims extents, none is negative, and the product of those that are
   // not 0, times `element_size_bytes`, fits into 2^62 bytes; else kInvalidArgument that shows the
   // shape.
-  Status Validate(size_t element_size_bytes = 1) const;
+  Status Validate(size_t element_size_bytes = 1) const {
+    return ValidateDims(dims_, element_size_bytes);
+  }
+  // The same before there is a shape of them.
+  static Status ValidateDims(absl::Span<const int64_t> dims, size_t element_size_bytes = 1);
 
   // "[2, 3]"
   std::string ToString() const;

@@ -128,7 +128,7 @@ class Link {
   // Why nothing can be asked (controller gone or silent, or restarted and not resumed yet), else
   // OK.
   Status Lost() const;
-  // The same without looking at the clock: a controller that is silent is not known by it.
+  // The same without a look at the clock, which would tell that the controller is silent.
   Status KnownLost() const;
   // Why nothing can ever be asked again, else OK.
   Status Over() const { return gone_; }

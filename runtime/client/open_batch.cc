@@ -19,9 +19,9 @@ constexpr size_t kBatchBytes = size_t{48} << 10;
 constexpr microseconds kPause{100};
 
 // To look at the clock takes as long as to encode a call. So when commands come in such quick
-// succession that kMostUnlooked of them take a small part of a pause, it is looked at for one in so
-// many. Who becomes slow then sends a little later, or the keeper does it.
-constexpr uint32_t kMostUnlooked = 8;
+// succession that kMostPerLook of them take a small part of a pause, it is looked at for one in so
+// many. A caller that slows down then sends a little later, or the keeper does it.
+constexpr uint32_t kMostPerLook = 8;
 constexpr microseconds kQuickLooks = kPause / 16;
 
 }  // namespace
@@ -34,22 +34,27 @@ OpenBatch::OpenBatch(Link& link, RegisterNames& names, SessionRecorder& recorder
       first_command_(next_command_) {}
 
 Status OpenBatch::SendIfDue(bool* waits) {
-  if (writer_.size_bytes() >= kBatchBytes) return Send();
-  *waits = true;
-  if (unlooked_ > 0) {
-    --unlooked_;
+  const bool is_full = writer_.size_bytes() >= kBatchBytes;
+  if (!is_full && commands_until_look_ > 0) {
+    --commands_until_look_;
+    *waits = true;
     return OkStatus();
   }
   const auto now = Deadline::Clock::now();
-  if (now - last_send_ >= kPause) {
-    *waits = false;
-    return Send();
-  }
+  const bool is_due = is_full || now - last_send_ >= kPause;
+  if (is_due && link_.Lost().ok()) return Send();
+  *waits = true;
   if (first_issued_ <= last_send_) first_issued_ = now;
-  look_every_ = now - last_look_ <= kQuickLooks ? std::min(2 * look_every_, kMostUnlooked) : 1;
-  unlooked_ = look_every_ - 1;
+  look_every_ = now - last_look_ <= kQuickLooks ? std::min(2 * look_every_, kMostPerLook) : 1;
+  commands_until_look_ = is_due ? 0 : look_every_ - 1;
   last_look_ = now;
   return OkStatus();
+}
+
+void OpenBatch::TakeBackLast() {
+  if (writer_.commands() <= before_last_.commands) return;
+  writer_.Rollback(before_last_);
+  --next_command_;
 }
 
 void OpenBatch::AddCopy(CopyDirection direction, uint64_t bytes,
@@ -93,11 +98,13 @@ void OpenBatch::WriteCopies(const Copies& copies, wire::Copies::Builder builder)
 }
 
 Status OpenBatch::Send(RequestId request, Rank answer_from, milliseconds timeout) {
-  unlooked_ = 0;  // since when the next command waits is to be known, and whether anybody is there
-  AppendKills();
-  if (writer_.empty()) return OkStatus();
+  // For the next command: since when it waits, and whether the controller is silent.
+  commands_until_look_ = 0;
   // A restarted controller would drop it, and it would count as lost.
-  LOCKSTEP_RETURN_IF_ERROR(link_.Lost());
+  const Status lost = link_.Lost();
+  if (lost.ok()) AppendKills();
+  if (writer_.empty()) return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(lost);
   link_.SetNextCommand(first_command_ + writer_.commands());
   const auto now = Deadline::Clock::now();
   // Not set by what is sent at once: then it is older than the last send.

@@ -18,7 +18,8 @@ namespace lockstep::client {
 enum class CopyDirection { kToWorker, kFromWorker };
 
 // Encodes each command once, in the buffer that will be sent, and numbers it. A command that comes
-// after a pause is sent at once; commands in quick succession are collected.
+// after a pause is sent at once, or with the others of a burst if it follows one; commands in quick
+// succession are collected.
 //
 // Threads: one at a time: its owner's lock is held. Ownership: all that it is given is borrowed.
 class OpenBatch {
@@ -48,6 +49,7 @@ class OpenBatch {
       return AppendBy(add);
     }
     if (before.commands == 0) first_command_ = next_command_;
+    before_last_ = before;
     ++next_command_;
     return OkStatus();
   }
@@ -56,10 +58,13 @@ class OpenBatch {
   Status Send(RequestId request = {}, Rank answer_from = -1,
               std::chrono::milliseconds timeout = {});
   // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
-  // commands stay here, for a thread that sends them a moment later.
+  // commands stay here, for a thread that sends them a moment later: also where the controller is
+  // found to be lost, as the next command is told.
   Status SendIfDue(bool* waits);
-  // True if the next command does not look at the clock, since one a moment ago has.
-  bool has_just_looked() const { return unlooked_ > 0; }
+  // True if the next command does not look at the clock, since one of the same burst has.
+  bool skips_clock() const { return commands_until_look_ > 0; }
+  // Takes the last command back, if it has not been sent.
+  void TakeBackLast();
 
   // What the client has copied itself; the controller is told with the next batch.
   void AddCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
@@ -81,7 +86,8 @@ class OpenBatch {
   RegisterNames& names_;
   SessionRecorder& recorder_;
   control::BatchWriter writer_;
-  std::vector<uint64_t> kills_;  // scratch of AppendKills
+  control::BatchWriter::Mark before_last_;  // where the last command begins
+  std::vector<uint64_t> kills_;             // scratch of AppendKills
   uint64_t next_command_;
   uint64_t first_command_;  // number of the first one in writer_
   Deadline::Clock::time_point last_send_;
@@ -91,7 +97,7 @@ class OpenBatch {
   // more come before it does again.
   Deadline::Clock::time_point last_look_;
   uint32_t look_every_ = 1;
-  uint32_t unlooked_ = 0;
+  uint32_t commands_until_look_ = 0;
   Copies copied_to_;    // since the last batch
   Copies copied_from_;  // the same
 };

@@ -168,21 +168,21 @@ void RegisterNames::CountSharedWrite() {
 void RegisterNames::Dropped(RegisterName* name) {
   std::vector<RelaidCopy> relaid;  // dropped when this is done
   std::swap(relaid, name->relaid);
-  RegisterName* top = dropped_.load(std::memory_order_relaxed);
+  RegisterName* last = dropped_.load(std::memory_order_relaxed);
   do {
-    if (top == &over_) {
+    if (last == &end_marker_) {
       if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
       return;
     }
-    name->below = top;
-  } while (!dropped_.compare_exchange_weak(top, name, std::memory_order_release,
+    name->next_dropped = last;
+  } while (!dropped_.compare_exchange_weak(last, name, std::memory_order_release,
                                            std::memory_order_relaxed));
   // Another thread may have ended the session, and deleted this, since.
 }
 
-void RegisterNames::CollectDropped(RegisterName* top) {
-  for (; top != nullptr; top = top->below) {
-    kills_.push_back(top);
+void RegisterNames::CollectDropped(RegisterName* last) {
+  for (; last != nullptr; last = last->next_dropped) {
+    kills_.push_back(last);
     --live_;
   }
 }
@@ -199,7 +199,7 @@ void RegisterNames::TakeKills(std::vector<uint64_t>* kills, size_t limit) {
 }
 
 void RegisterNames::Unref() {
-  CollectDropped(dropped_.exchange(&over_, std::memory_order_acq_rel));
+  CollectDropped(dropped_.exchange(&end_marker_, std::memory_order_acq_rel));
   // Those that were dropped since then have been subtracted already. So it is 0 once: here, or with
   // the last of them.
   const int64_t live = live_;

@@ -43,7 +43,7 @@ struct NewRegister {
 // What the copies of one DRef share.
 struct RegisterName {
   std::atomic<uint32_t> references{0};
-  RegisterName* below = nullptr;  // among those that were dropped
+  RegisterName* next_dropped = nullptr;  // the one that was dropped before
   uint32_t index = 0;
   uint32_t generation = 0;
   uint64_t named_by = 0;  // the command that gives the register its first value
@@ -64,7 +64,7 @@ struct RegisterName {
 // the kill list has been taken for a batch.
 //
 // Threads: DRefs are dropped, and what is known of them is asked and said, by any thread. Names are
-// made and kills taken by one at a time, under the session's lock. So a call locks nothing more.
+// made and kills taken under the session's lock: for its result a call locks nothing more.
 // Ownership: lives until the session and the last DRef are gone (Unref).
 class RegisterNames {
  public:
@@ -75,7 +75,7 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is not in use, for what the command of this number makes. One at a time.
+  // A name that is not in use, for what the command of this number makes. Needs the session's lock.
   DRef Acquire(uint64_t command, const NewRegister& made = {});
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
@@ -123,14 +123,14 @@ class RegisterNames {
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
-  // may be used again by commands that come later. One at a time.
+  // may be used again by commands that come later. Needs the session's lock.
   void TakeKills(std::vector<uint64_t>* kills, size_t limit);
   // The session is gone: nothing is killed any more. Once.
   void Unref();
 
   SessionId session() const { return session_; }
 
-  // The last DRef of it is gone: nobody else can reach it.
+  // Its last DRef is gone.
   void Dropped(RegisterName* name);
 
  private:
@@ -139,7 +139,7 @@ class RegisterNames {
 
   RegisterName& At(uint32_t index);
   // Moves those that were dropped to kills_.
-  void CollectDropped(RegisterName* top);
+  void CollectDropped(RegisterName* last);
   void CountSharedWrite();
   // With mutex_ held.
   WriteCount WritesOf(const RegisterName& name) const;
@@ -157,9 +157,9 @@ class RegisterNames {
   std::vector<RegisterName*> kills_;  // dropped, and not yet told to the workers
   int64_t live_ = 0;                  // acquired or adopted, and not yet in kills_
 
-  // Dropped, and not yet in kills_: the last one, above the others; &over_ after the session.
+  // Dropped, and not yet in kills_: a list, the last one first; &end_marker_ after the session.
   std::atomic<RegisterName*> dropped_{nullptr};
-  RegisterName over_;
+  RegisterName end_marker_;
   // Once the session is gone, the live names that are left; before, 0.
   std::atomic<int64_t> left_{0};
 };

@@ -144,6 +144,7 @@ Status SessionCore::SendQuestion(Question& question) {
       std::max(milliseconds(1), std::chrono::ceil<milliseconds>(question.deadline.Remaining()));
   const Status sent = batch_.Send(question.request, question.from, left);
   if (!sent.ok()) {
+    batch_.TakeBackLast();
     link_->Forget(question.request);
     return sent;
   }

@@ -59,8 +59,9 @@ struct Question : PendingAnswer {
 
 // Batches commands, sends the batches, and waits for answers.
 //
-// A command that comes after a pause is sent at once; commands in quick succession are collected
-// and sent when the batch is full, when a caller waits, or by the keeper thread a moment later.
+// A command that comes after a pause is sent at once (but see OpenBatch); commands in quick
+// succession are collected and sent when the batch is full, when a caller waits, or by the keeper
+// thread a moment later.
 //
 // Threads: safe; one mutex guards everything.
 class SessionCore {
@@ -370,13 +371,14 @@ class SessionCore {
   Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
     if (!link_->flow().HasRoom(batch_.size_bytes())) [[unlikely]]
       return WaitForCredit(lock, timeout);
-    return CheckUsable(lock, !batch_.has_just_looked());
+    return CheckUsable(lock, !batch_.skips_clock());
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
   Status MakeRoom(std::unique_lock<std::mutex>& lock, Rank from, Question& question) {
     question.from = from;
     question.deadline = Deadline::After(timeout_);
-    return WaitForRoom(lock, timeout_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    return batch_.skips_clock() ? CheckUsable(lock) : OkStatus();
   }
   template <typename Fill>
   Status SendQuestion(Fill&& fill, Question& question) {
@@ -394,7 +396,8 @@ class SessionCore {
     }
     return TakeAnswer(lock, question);
   }
-  // What was appended last is it.
+  // What was appended last is it. After an error it is taken back: its answer would be taken for
+  // that to another question in the same batch.
   Status SendQuestion(Question& question);
   StatusOr<control::Frame> TakeAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer

@@ -172,8 +172,7 @@ class PlainArgument {
 // Ownership: the words are borrowed.
 class PlainCall {
  public:
-  explicit PlainCall(const capnp::word* words)
-      : words_(reinterpret_cast<const uint64_t*>(words)) {}
+  explicit PlainCall(const capnp::word* words) : words_(reinterpret_cast<const uint64_t*>(words)) {}
 
   RegisterId function() const { return RegisterId::FromPacked(words_[plain_call::kFunction]); }
   RegisterId result() const { return RegisterId::FromPacked(words_[plain_call::kResult]); }
@@ -209,7 +208,7 @@ class PlainCall {
     return {list + 1, plain_call::ListedArguments(*list)};
   }
 
-  // For whom it is a command like any other.
+  // The same call for code that reads Cap'n Proto.
   wire::Command::Reader AsCommand() const {
     return capnp::readMessageUnchecked<wire::Command>(
         reinterpret_cast<const capnp::word*>(words_ + plain_call::kRoot));

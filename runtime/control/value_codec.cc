@@ -113,28 +113,20 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader) {
   return Value(std::move(map));
 }
 
-Status CheckDims(size_t dims) {
-  if (dims <= size_t{Shape::kMaxDims}) return OkStatus();
-  return InvalidArgument("a shape has at most ", Shape::kMaxDims, " dimensions, this one has ",
-                         dims);
-}
-
 }  // namespace
 
 StatusOr<DType> FromWire(wire::DType dtype) { return DTypeFromNumber(static_cast<int>(dtype)); }
 
-StatusOr<Shape> ReadShape(absl::Span<const int64_t> dims, size_t element_size_bytes) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckDims(dims.size()));
-  Shape shape(dims);
-  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(element_size_bytes));
-  return shape;
-}
-
 StatusOr<Shape> ReadShape(capnp::List<int64_t>::Reader dims, size_t element_size_bytes) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckDims(dims.size()));
+  if (dims.size() > static_cast<unsigned>(Shape::kMaxDims)) {
+    return InvalidArgument("a shape has at most ", Shape::kMaxDims, " dimensions, this one has ",
+                           dims.size());
+  }
   int64_t extents[Shape::kMaxDims];
   for (unsigned i = 0; i < dims.size(); ++i) extents[i] = dims[i];
-  return ReadShape(absl::MakeConstSpan(extents, dims.size()), element_size_bytes);
+  Shape shape(absl::MakeConstSpan(extents, dims.size()));
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(element_size_bytes));
+  return shape;
 }
 
 void WriteHostTensor(wire::HostTensor::Builder builder, const HostTensor& tensor) {

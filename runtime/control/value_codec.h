@@ -1,11 +1,8 @@
 // Values, dtypes, shapes and operations on the wire.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
-#include "absl/types/span.h"
 #include "runtime/base/operations.h"
 #include "runtime/control/value.h"
 #include "schemas/control.capnp.h"
@@ -23,7 +20,6 @@ void WriteDims(ListBuilder list, const Shape& shape) {
 }
 // kInvalidArgument for too many dimensions, negative extents, or an absurd size.
 StatusOr<Shape> ReadShape(capnp::List<int64_t>::Reader dims, size_t element_size_bytes = 1);
-StatusOr<Shape> ReadShape(absl::Span<const int64_t> dims, size_t element_size_bytes = 1);
 
 // kInvalidArgument if the bytes do not fit shape and dtype: the reader would refuse it.
 Status CheckHostTensor(const HostTensor& tensor);

@@ -196,11 +196,11 @@ void Dispatcher::HandleTimers() {
     parts_.tracing.Forgive(gap);
     return parts_.timers.End(now, Deadline::At(now + Timers::kInterval));
   }
-  Deadline next = parts_.gatherer.Expire(now).Earlier(parts_.inquiries.Expire(now));
+  Deadline next = Deadline::At(now + Timers::kInterval)
+                      .Earlier(parts_.gatherer.Expire(now))
+                      .Earlier(parts_.inquiries.Expire(now));
   parts_.ender.EndRevoked();
-  const bool any_executes = parts_.command_watch.Look();
-  next =
-      next.Earlier(Deadline::At(now + (any_executes ? Timers::kInterval : Timers::kIdleInterval)));
+  parts_.command_watch.Look();
   parts_.world.NoticeBrokenConnections();
   next = parts_.opener.Expire(now, next);
   next = parts_.waiters.Expire(now, next);

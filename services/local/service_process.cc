@@ -24,14 +24,15 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
                                                    control::AfterCrash::kAnything));
   ChildOptions child;
   child.argv = {options.program, "--config", base + ".yaml"};
-  if (!options.detached) {
+  if (options.detached) {
+    // And no setsid(): the kernel may deal out time to sessions first, and then to the processes of
+    // each (autogroup), and sched_yield() gives a processor to those of the same session only.
+    child.argv.push_back("--leave-terminal");
+  } else {
     child.argv.insert(child.argv.end(), {"--die-with-parent", std::to_string(getpid())});
   }
   child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
   child.log_path = base + ".log";
-  // Not in a session of its own: where the kernel deals out time to sessions first (autogroup),
-  // threads that wait awake could yield to each other no more. In a process group of its own it
-  // hears nothing of its terminal's end either.
   const std::string name =
       options.role + (options.remote_host.empty() ? "" : " on " + options.remote_host);
   StatusOr<ChildProcess> process = ChildProcess::Spawn(child);

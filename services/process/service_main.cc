@@ -1,5 +1,9 @@
 #include "services/process/service_main.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
@@ -29,6 +33,15 @@ std::string Footer(const ServiceProgram& program) {
          "\nExit codes: 0 stopped in order, 1 failed, 2 wrong command line or configuration.";
 }
 
+// The session stays. Its leader's terminal would be everybody's: that one keeps it.
+void LeaveTerminal() {
+  if (getsid(0) == getpid()) return;
+  const int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return;  // it has none
+  ioctl(terminal, TIOCNOTTY);
+  close(terminal);
+}
+
 }  // namespace
 
 std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, char** argv,
@@ -51,6 +64,8 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
       ->check(CLI::PositiveNumber);
   app.add_flag("--die-with-input", flags->die_with_input,
                "Stops when the standard input ends, as that of a command over ssh does");
+  app.add_flag("--leave-terminal", flags->leave_terminal,
+               "Has no terminal any more that what it runs could write to, or wait for");
   if (!program.settings.empty()) {
     app.add_flag("--check-health", flags->check_health,
                  "Asks the service that runs with these settings whether it is healthy,\n"
@@ -72,6 +87,7 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kStopped : kWrongUsage;
   }
+  if (flags->leave_terminal) LeaveTerminal();
   return std::nullopt;
 }
 

@@ -43,6 +43,7 @@ struct ServiceFlags {
   config::Sources sources;
   pid_t parent = 0;             // --die-with-parent; 0: not given
   bool die_with_input = false;  // --die-with-input
+  bool leave_terminal = false;  // --leave-terminal
   bool check_health = false;    // --check-health
   std::string await_idle;       // --await-idle; empty: not given
 };

@@ -191,7 +191,7 @@ void MetricsDocsTest::Cluster::Work() {
   ASSERT_EQ(session->Reset(), OkStatus());
   ASSERT_EQ(session->SyncAll(), OkStatus());
   ASSERT_EQ(session->Close(), OkStatus());
-  // What the controller serves may be a quarter of a second old, and waits for heartbeats.
+  // What the controller serves may be 0.3 s old, and waits for heartbeats.
   const std::string skews = "lockstep_collective_skew_seconds_count{operation=\"allreduce\"}";
   const Deadline deadline = Deadline::After(30s);
   const auto is_told = [&] {

@@ -60,7 +60,7 @@ class MetricsTest : public ServicesFixture {
     const size_t at = text.find("\n" + name + " ");
     return at == std::string::npos ? -1 : std::strtod(&text[at + name.size() + 2], nullptr);
   }
-  // What is served may be a quarter of a second old.
+  // What is served may be 0.3 s old.
   template <typename Holds>
   bool Soon(Holds holds) const {
     const Deadline deadline = Deadline::After(kLong);

@@ -17,7 +17,7 @@ bool RingOutput::PublishWaiting() {
     const Waiting& next = waiting_.front();
     if (!writer_.Write(next.kind, next.tag, next.message)) {
       // A reader that makes room after this wakes us; one that has made it before is seen now.
-      writer_.AwaitRoom(RecordWords(next.message));
+      writer_.AwaitRoom();
       if (!writer_.Write(next.kind, next.tag, next.message)) break;
     }
     waiting_.pop_front();
@@ -25,7 +25,7 @@ bool RingOutput::PublishWaiting() {
   }
   // Nobody is there to read the rest.
   if (!writer_.has_readers()) waiting_.clear();
-  if (waiting_.empty()) writer_.AwaitRoom(0);
+  if (waiting_.empty()) writer_.StopAwaitingRoom();
   return has_written;
 }
 

@@ -44,10 +44,9 @@ class Timers {
  public:
   // They are handled no more often than this, ...
   static constexpr std::chrono::milliseconds kResolution{10};
-  // ... and at least this often, for leases and stuck workers; half as often while no worker
-  // executes anything.
-  static constexpr std::chrono::milliseconds kInterval{250};
-  static constexpr std::chrono::milliseconds kIdleInterval = 2 * kInterval;
+  // ... and at least this often, for what comes without a message: stuck workers, broken
+  // connections, ends of clients' processes, revoked keys. Each time wakes an idle machine up.
+  static constexpr std::chrono::milliseconds kInterval{300};
 
   // *clock must outlive the timers.
   explicit Timers(const Clock& clock) : clock_(clock) {}

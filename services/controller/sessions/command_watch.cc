@@ -39,13 +39,11 @@ void CommandWatch::NoteTime(Rank rank, const Membership::Member& member,
   times_.Note(rank, member.watch, activity, session != nullptr && session->failure.ok());
 }
 
-bool CommandWatch::Look() {
-  bool any_executes = false;
+void CommandWatch::Look() {
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     const Membership::Member& member = tools_.membership.member(rank);
     if (member.state != Membership::State::kReady) continue;
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
-    any_executes = any_executes || activity.kind != WorkerActivity::Kind::kNone;
     NoteTime(rank, member, activity);
     // Before that which may abort it for the first time.
     RepeatAbort(rank, activity);
@@ -53,7 +51,6 @@ bool CommandWatch::Look() {
     TellIfStuck(rank, activity);
     TellIfEnded(rank, activity);
   }
-  return any_executes;
 }
 
 void CommandWatch::TellIfStuck(Rank rank, const WorkerActivity& activity) {

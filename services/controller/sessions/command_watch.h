@@ -33,9 +33,8 @@ class CommandWatch {
 
   // Says in the log which workers are stuck, and which execute something of a session that has
   // ended, each once per command; fails sessions whose command_timeout
-  // has passed; and repeats aborts to ranks that stay in a collective that is aborted. True if any
-  // worker executes something.
-  bool Look();
+  // has passed; and repeats aborts to ranks that stay in a collective that is aborted.
+  void Look();
 
   // The longest that the function which a worker executes is known to have taken before; 0: it is
   // not known.

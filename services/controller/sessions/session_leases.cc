@@ -12,6 +12,11 @@ namespace {
 // How long after a client's end what it has sent may take to come.
 constexpr std::chrono::milliseconds kLastWords{200};
 
+// Of a client whose process has ended.
+TimePoint LastWordsUntil(const SessionEntry& session) {
+  return std::max(*session.ended_at, session.last_heard) + kLastWords;
+}
+
 }  // namespace
 
 Status SessionLeases::HandleKeepAlive(const control::PeerName& client,
@@ -83,6 +88,8 @@ Deadline SessionLeases::Expire(TimePoint now, Deadline next) {
       if (is_over) EndOfLease(session, "no client came back to it");
     } else if (const std::string why = WhyClientIsGone(session, now); !why.empty()) {
       EndOfLease(session, why);
+    } else if (session.ended_at.has_value() && !session.ending.has_value()) {
+      next = next.Earlier(Deadline::At(LastWordsUntil(session)));
     }
   }
   return next;
@@ -97,8 +104,7 @@ std::string SessionLeases::WhyClientIsGone(SessionEntry& session, TimePoint now)
   if (!is_watched) return "";
   if (!session.ended_at.has_value() && session.process->HasEnded()) session.ended_at = now;
   // What it said before its end, a close or a leave-taking perhaps, is read first.
-  const bool is_read = session.ended_at.has_value() &&
-                       now - std::max(*session.ended_at, session.last_heard) >= kLastWords;
+  const bool is_read = session.ended_at.has_value() && now >= LastWordsUntil(session);
   return is_read ? "whose process has ended" : "";
 }
 

@@ -153,7 +153,7 @@ Status CommandRunner::Call(SessionState& session, RegisterId id, RegisterId resu
   }
   registers::Value result;
   Status status = CallFunction(session, *function, arguments_, &result);
-  if (status.ok() && !result_id.IsNone()) status = session.Write(result_id, std::move(result));
+  if (status.ok() && result_id.Packed() != 0) status = session.Write(result_id, std::move(result));
   if (!status.ok()) running_.function = function->name();  // then nothing was written
   return status;
 }

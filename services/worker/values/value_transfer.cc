@@ -234,6 +234,7 @@ Status AddFromWire(const wire::Value::Reader& reader, const registers::RegisterF
   });
 }
 
+// The same as Read() for what FindPlainCall() takes for plain.
 Status AddFromWire(const control::PlainArgument& argument, const registers::RegisterFile& registers,
                    const tensor::Processors&, registers::List* values) {
   switch (argument.kind()) {
@@ -259,14 +260,15 @@ Status AddFromWire(const control::PlainArgument& argument, const registers::Regi
       values->emplace_back(dtype);
       break;
     }
-    case wire::Value::SHAPE: {
-      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, control::ReadShape(argument.GetShape()));
-      values->emplace_back(std::move(shape));
+    case wire::Value::SHAPE:
+      LOCKSTEP_RETURN_IF_ERROR(Shape::ValidateDims(argument.GetShape()));
+      values->emplace_back(Shape(argument.GetShape()));
       break;
-    }
-    default:  // NONE
+    case wire::Value::NONE:
       values->emplace_back(registers::None());
       break;
+    default:
+      return Internal("a plain argument of kind ", static_cast<int>(argument.kind()));
   }
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <set>
+#include <sstream>
 
 #include "tests/integration/cli/cli_fixture.h"
 #include "tests/integration/cli/terminal.h"
@@ -43,8 +44,20 @@ TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   EXPECT_EQ(Run({"status", "--name", "demo"}).code, 3);
 }
 
-// In a session of their own its processes would get time apart from each other, and from clients in
-// that terminal (autogroup); in that of the terminal they must not end with it.
+// What the kernel may deal out time to first (autogroup). A cluster's processes share theirs with
+// each other, and with clients in that terminal.
+pid_t TerminalSessionOf(pid_t pid) { return getsid(pid); }
+
+bool HasTerminal(pid_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  // Behind the name: state, parent, group, session, terminal.
+  std::istringstream fields(stat.substr(stat.rfind(") ") + 2));
+  std::string state;
+  int parent = 0, group = 0, session = 0, terminal = -1;
+  EXPECT_TRUE(fields >> state >> parent >> group >> session >> terminal) << stat;
+  return terminal != 0;
+}
+
 TEST_F(CliTest, ADetachedClusterOutlivesTheTerminalWhoseSessionItShares) {
   const std::string up = root_ + "/tools/cli/lockstep up --detach --workers 2 --name demo";
   Terminal terminal({"/bin/sh", "-c", up + "; echo $$ is the shell; read line"}, Environment(), 80,
@@ -54,16 +67,25 @@ TEST_F(CliTest, ADetachedClusterOutlivesTheTerminalWhoseSessionItShares) {
       Deadline::After(kPatience)))
       << terminal.output();
   const pid_t shell = terminal.pid();
+  EXPECT_TRUE(HasTerminal(shell));
   const json status = RunJson({"status", "--name", "demo"});
-  const pid_t controller = status["controller_pid"];
-  EXPECT_EQ(getsid(controller), shell);
+  ASSERT_TRUE(status.is_object());
+  std::vector<pid_t> processes = {status["controller_pid"]};
   for (const json& worker : RunJson({"workers", "--name", "demo"})) {
-    EXPECT_EQ(getsid(worker["pid"].get<pid_t>()), shell);
+    processes.push_back(worker["pid"]);
+  }
+  ASSERT_EQ(processes.size(), 3u);
+  for (const pid_t pid : processes) {
+    EXPECT_EQ(TerminalSessionOf(pid), shell);
+    EXPECT_FALSE(HasTerminal(pid)) << "what it runs could ask there, and wait";
   }
   terminal.HangUp();
+  const Deadline deadline = Deadline::After(kPatience);
+  while (IsRunning(shell) && !deadline.Expired()) usleep(1000);
+  ASSERT_FALSE(IsRunning(shell));
   EXPECT_EQ(RunJson({"status", "--name", "demo"})["ready"], true);
   EXPECT_EQ(Run({"call", "lockstep.worker_rank", "--name", "demo"}).code, 0);
-  EXPECT_TRUE(IsRunning(controller));
+  for (const pid_t pid : processes) EXPECT_TRUE(IsRunning(pid)) << pid;
 }
 
 TEST_F(CliTest, ASecondClusterOfTheSameNameIsRefused) {

@@ -106,6 +106,7 @@ class FakeController {
   std::vector<Batch> batches;
   // How many: for threads that do not send them.
   std::atomic<int> num_batches{0};
+  std::atomic<int> num_made{0};  // commands that make an empty tensor
   // How the commands that bind a program have named it.
   std::vector<wire::Binding::Which> bindings;
   // Of the last collective: whether its root gives the source away.
@@ -146,6 +147,7 @@ class FakeController {
                         if (command.isCollective()) {
                           gives_source = command.getCollective().getGivesSource();
                         }
+                        if (command.isEmpty()) ++num_made;
                         if (command.isLend()) loans.push_back(command.getLend().getLoan());
                         if (command.isRelease()) {
                           for (const uint64_t name : command.getRelease().getRegisters()) {

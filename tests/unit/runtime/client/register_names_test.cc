@@ -234,20 +234,32 @@ TEST_F(RegisterNamesTest, DRefsMayOutliveTheSession) {
   EXPECT_FALSE(copy.id().IsNone());
 }
 
-// The last of them deletes the names, whichever comes last: the sanitizers look at that.
+// Whoever comes last deletes the names, and what is kept with them.
 TEST_F(RegisterNamesTest, ThreadsMayDropNamesWhileTheSessionEnds) {
   std::exchange(names_, nullptr)->Unref();
   for (int round = 0; round < 200; ++round) {
     RegisterNames* const names = RegisterNames::Create(SessionId(7));
+    auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+        {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+    const std::weak_ptr<const plan::Layout> left = layout;
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([ref = names->Acquire(1), other = names->Acquire(1)]() mutable {
+      DRef ref = names->Acquire(1);
+      {
+        const DRef copy = names->Acquire(2);
+        names->SetLayout(copy, layout);
+        names->KeepRelaid(ref, copy, Generation(1), names->WritesTo(ref));
+      }
+      threads.emplace_back([ref = std::move(ref), other = names->Acquire(1)]() mutable {
         ref = DRef();
         EXPECT_EQ(other.session(), SessionId(7));
       });
     }
+    layout.reset();
     names->Unref();
     for (std::thread& thread : threads) thread.join();
+    threads.clear();
+    EXPECT_TRUE(left.expired());
   }
 }
 

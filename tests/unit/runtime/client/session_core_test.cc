@@ -90,6 +90,22 @@ TEST(SessionCoreTest, CommandsThatNobodyWaitsForAreSentAMomentLater) {
   }
 }
 
+// Of a burst that is long enough for commands that do not look at the clock, whichever is the last.
+TEST(SessionCoreTest, TheLastOfABurstIsSentToo) {
+  FakeController controller;
+  const auto core = controller.Open();
+  int issued = 0;
+  for (int burst = 1; burst <= 20; ++burst) {
+    for (int i = 0; i < burst; ++i) ASSERT_TRUE(MakeTensor(*core).ok());
+    issued += burst;
+    const Deadline late = Deadline::After(support::kLong);
+    while (controller.num_made < issued) {
+      ASSERT_FALSE(late.Expired());
+      std::this_thread::yield();
+    }
+  }
+}
+
 // The controller does not answer: closing the session must not leave anybody waiting.
 TEST(SessionCoreTest, AQuestionThatWasNotAnsweredEndsWithTheSession) {
   FakeController controller;
@@ -221,6 +237,16 @@ TEST(SessionCoreTest, AControllerThatIsSilentForALeaseIsLost) {
   const Deadline late = Deadline::After(support::kLong);
   while (core->Look().ok() && !late.Expired()) std::this_thread::yield();
   EXPECT_THAT(Message(core->Look()), HasSubstr("silent"));
+}
+
+TEST(SessionCoreTest, SoItIsForCommandsInQuickSuccession) {
+  FakeController controller;
+  controller.lease = 100ms;
+  const auto core = controller.Open();
+  const Deadline late = Deadline::After(support::kLong);
+  Status status;
+  while (status.ok() && !late.Expired()) status = MakeTensor(*core).status();
+  EXPECT_THAT(Message(status), HasSubstr("silent"));
 }
 
 // A cluster that is paused as a whole, its client included: a call that comes before the controller

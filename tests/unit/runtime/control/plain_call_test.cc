@@ -8,7 +8,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/control/batch.h"
@@ -89,10 +88,9 @@ StatusOr<Value> ReadPlain(const PlainArgument& argument) {
       LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, FromWire(argument.GetDType()));
       return Value(dtype);
     }
-    case wire::Value::SHAPE: {
-      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, ReadShape(argument.GetShape()));
-      return Value(std::move(shape));
-    }
+    case wire::Value::SHAPE:
+      LOCKSTEP_RETURN_IF_ERROR(Shape::ValidateDims(argument.GetShape()));
+      return Value(Shape(argument.GetShape()));
     default:
       return Internal("no plain argument");
   }

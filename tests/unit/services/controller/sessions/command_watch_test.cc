@@ -59,18 +59,6 @@ TEST_F(CommandWatchTest, CollectivesAndCommandsFromBeforeAResetAreNotOverdue) {
   EXPECT_TRUE(session(id_).failure.ok());
 }
 
-TEST_F(CommandWatchTest, WhileNoWorkerExecutesAnythingItLooksHalfAsOften) {
-  const auto until_next = [this] {
-    dispatcher_->HandleTimers();
-    return dispatcher_->next_timer().when() - clock_.now;
-  };
-  EXPECT_EQ(until_next(), Timers::kInterval);
-  liveness_.heard[1].activity.kind = WorkerActivity::Kind::kCollective;
-  EXPECT_EQ(until_next(), Timers::kInterval);
-  liveness_.heard[1].activity.kind = WorkerActivity::Kind::kNone;
-  EXPECT_EQ(until_next(), Timers::kIdleInterval);
-}
-
 // Aborts travel on the liveness connection, which may have been broken when one was sent.
 class RepeatedAbortsTest : public CommandWatchTest {
  protected:
@@ -168,7 +156,7 @@ TEST_F(RepeatedAbortsTest, GenerationsThatAllRanksHaveLeftAreForgotten) {
 
 TEST_F(RepeatedAbortsTest, WorkOfASessionThatIsAbortedWhileItIsClosedIsAbortedAgain) {
   Close("c", id_, 9, 100);
-  Pass(Timers::kIdleInterval);
+  Pass(Timers::kInterval);
   StayIn(4);
   EXPECT_THAT(Repeated(), ElementsAre(AllOf(HasSubstr("1.0 from 0: session 1 was not closed in"),
                                             HasSubstr("(rank 0)"))));

@@ -42,7 +42,7 @@ Status OpenBatch::SendIfDue(bool* waits) {
   }
   const auto now = Deadline::Clock::now();
   const bool is_due = is_full || now - last_send_ >= kPause;
-  if (is_due && link_.Lost().ok()) return Send();
+  if (is_due && link_.Lost().ok()) return SendNow({}, -1, {});
   *waits = true;
   if (first_issued_ <= last_send_) first_issued_ = now;
   look_every_ = now - last_look_ <= kQuickLooks ? std::min(2 * look_every_, kMostPerLook) : 1;
@@ -98,13 +98,18 @@ void OpenBatch::WriteCopies(const Copies& copies, wire::Copies::Builder builder)
 }
 
 Status OpenBatch::Send(RequestId request, Rank answer_from, milliseconds timeout) {
-  // For the next command: since when it waits, and whether the controller is silent.
   commands_until_look_ = 0;
   // A restarted controller would drop it, and it would count as lost.
   const Status lost = link_.Lost();
-  if (lost.ok()) AppendKills();
+  if (lost.ok()) return SendNow(request, answer_from, timeout);
+  return writer_.empty() ? OkStatus() : lost;
+}
+
+Status OpenBatch::SendNow(RequestId request, Rank answer_from, milliseconds timeout) {
+  // For the next command: since when it waits, and whether the controller is silent.
+  commands_until_look_ = 0;
+  AppendKills();
   if (writer_.empty()) return OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(lost);
   link_.SetNextCommand(first_command_ + writer_.commands());
   const auto now = Deadline::Clock::now();
   // Not set by what is sent at once: then it is older than the last send.

@@ -18,8 +18,8 @@ namespace lockstep::client {
 enum class CopyDirection { kToWorker, kFromWorker };
 
 // Encodes each command once, in the buffer that will be sent, and numbers it. A command that comes
-// after a pause is sent at once, or with the others of a burst if it follows one; commands in quick
-// succession are collected.
+// after a pause is sent at once, unless others wait that came just before the pause: then it may
+// wait with them. Commands in quick succession are collected.
 //
 // Threads: one at a time: its owner's lock is held. Ownership: all that it is given is borrowed.
 class OpenBatch {
@@ -58,8 +58,8 @@ class OpenBatch {
   Status Send(RequestId request = {}, Rank answer_from = -1,
               std::chrono::milliseconds timeout = {});
   // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
-  // commands stay here, for a thread that sends them a moment later: also where the controller is
-  // found to be lost, as the next command is told.
+  // commands stay here, for a thread that sends them a moment later. If the controller is found to
+  // be lost they stay, too: the next command gets the error.
   Status SendIfDue(bool* waits);
   // True if the next command does not look at the clock, since one of the same burst has.
   bool skips_clock() const { return commands_until_look_ > 0; }
@@ -70,6 +70,9 @@ class OpenBatch {
   void AddCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
 
  private:
+  // The link is not lost.
+  Status SendNow(RequestId request, Rank answer_from, std::chrono::milliseconds timeout);
+
   struct Copies {
     uint64_t operations = 0;
     uint64_t bytes = 0;

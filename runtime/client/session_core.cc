@@ -325,11 +325,13 @@ void SessionCore::Keep() {
     const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;
     if (keeper_active_ && is_due) {
       keeper_active_ = false;
-      // If this fails the session is lost, as the next call will say.
+      // If this fails the session is lost, as the next call will say, or is tried again below.
       (void)batch_.Send();
     }
     if (Deadline::Clock::now() >= next_keep_alive) {
       (void)link_->SendKeepAlive();
+      // What could not be sent, if the controller is heard again.
+      if (!keeper_active_ && batch_.size_bytes() > 0) (void)batch_.Send();
       next_keep_alive = Deadline::Clock::now() + keep_alive_every;
     }
   }

@@ -396,8 +396,8 @@ class SessionCore {
     }
     return TakeAnswer(lock, question);
   }
-  // What was appended last is it. After an error it is taken back: its answer would be taken for
-  // that to another question in the same batch.
+  // What was appended last is it. After an error (the lease has ended since MakeRoom() looked) that
+  // is taken back: its answer would be taken for that to another question in the same batch.
   Status SendQuestion(Question& question);
   StatusOr<control::Frame> TakeAnswer(std::unique_lock<std::mutex>& lock, Question& question);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer

@@ -1,10 +1,11 @@
-// Calls with plain arguments, written and checked word by word.
+// Calls with plain arguments, written, checked and read word by word.
 //
 // Almost all commands are such calls. Cap'n Proto can build and read messages of any kind; for
-// these that takes most of the time of encoding, and much of executing them. What is written here
-// every reader of Cap'n Proto reads: one segment, and of the command the fields that a call has, as
-// if the schema had no more (https://capnproto.org/encoding.html). What is found to be just that
-// may be read without looking at bounds.
+// these that takes most of the time of encoding (105 instead of 32 ns) and of executing them (304
+// instead of 124 ns: docs/performance.md). What is written here every reader of Cap'n Proto reads:
+// one segment, and of the command the fields that a call has, as if the schema had no more
+// (https://capnproto.org/encoding.html). What is found to be just that may be read without looking
+// at bounds.
 #pragma once
 
 #include <capnp/common.h>

@@ -33,7 +33,8 @@ std::string Footer(const ServiceProgram& program) {
          "\nExit codes: 0 stopped in order, 1 failed, 2 wrong command line or configuration.";
 }
 
-// The session stays. Its leader's terminal would be everybody's: that one keeps it.
+// The session stays. If its leader gave the terminal up, all of the session would lose it, and be
+// hung up: so a leader keeps it.
 void LeaveTerminal() {
   if (getsid(0) == getpid()) return;
   const int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);

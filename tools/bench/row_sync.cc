@@ -46,7 +46,13 @@ StatusOr<double> MeasureOnce(const Settings& settings, const Synced& synced) {
     return micros;
   }
   std::vector<std::string> more;
-  if (synced.way == Way::kIpc) more = {"--set", "controller.command_rings=off"};
+  if (synced.way != Way::kUsual) more = {"--set", "controller.command_rings=off"};
+  if (synced.way == Way::kTcp) {
+    for (const char* listener : {"client", "worker", "liveness"}) {
+      more.insert(more.end(),
+                  {"--set", std::string("controller.") + listener + "_endpoint=tcp://127.0.0.1:*"});
+    }
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster,
                             ServiceCluster::Up(settings, synced.workers, std::move(more)));
   LOCKSTEP_ASSIGN_OR_RETURN(const double micros, measure(*cluster));
@@ -85,6 +91,8 @@ Status MeasureSync(const Settings& settings, Report& report) {
       {add("the same with `lockstep up`", kFanOutsOfServices, kApart), kSyncWorkers, false,
        Way::kIpc},
       {add("LocalCluster over TCP", kFanOuts, "on ports of 127.0.0.1"), kSyncWorkers, true,
+       Way::kTcp},
+      {add("the same with `lockstep up`", kFanOutsOfServices, kApart), kSyncWorkers, false,
        Way::kTcp}};
   all.insert(all.end(), by_socket.begin(), by_socket.end());
 

@@ -54,15 +54,12 @@ bool BroadcastWriter::Write(RecordKind kind, uint64_t tag, const Message& messag
   return true;
 }
 
-void BroadcastWriter::AwaitRoom() {
-  const uint64_t end = head_ + LargestOf(ring_.capacity());
-  TellWanted(end > ring_.capacity() ? end - ring_.capacity() : 0);
-}
-
-void BroadcastWriter::TellWanted(uint64_t position) {
+void BroadcastWriter::AwaitRoom(uint64_t words) {
+  const uint64_t end = words == 0 ? 0 : head_ + words;
+  const uint64_t wanted = end > ring_.capacity() ? end - ring_.capacity() : 0;
   std::atomic<uint64_t>& told = memory_.header().wanted;
-  if (told.load(std::memory_order_relaxed) != position) {
-    told.store(position, std::memory_order_seq_cst);
+  if (told.load(std::memory_order_relaxed) != wanted) {
+    told.store(wanted, std::memory_order_seq_cst);
   }
 }
 

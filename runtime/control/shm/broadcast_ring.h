@@ -37,11 +37,8 @@ class BroadcastWriter {
   // Publishes a record of LargestOf() its capacity at most. False: there is no room before the
   // slowest reader has read more.
   bool Write(RecordKind kind, uint64_t tag, const Message& message);
-  // Readers are to tell when there is room for the largest record, whatever waits: to be woken for
-  // each small one would take longer than to write it.
-  void AwaitRoom();
-  // They need not tell any more.
-  void StopAwaitingRoom() { TellWanted(0); }
+  // Readers are to tell when there is room for `words`; 0: they need not.
+  void AwaitRoom(uint64_t words);
   // Readers that have noted what cannot be: they are waited for no more, and are to be removed.
   // Handed out once. To be asked after each Write().
   std::vector<int> TakeBroken();
@@ -59,7 +56,6 @@ class BroadcastWriter {
   };
 
   bool HasRoom(uint64_t words);
-  void TellWanted(uint64_t position);
 
   const BroadcastMemory memory_;
   WordRing ring_;

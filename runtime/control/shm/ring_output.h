@@ -41,6 +41,10 @@ class RingOutput {
     Message message;
   };
 
+  // For all that waits, or for the largest record: to be woken for each of many small ones would
+  // take longer than to write it.
+  uint64_t RoomToAwait() const;
+
   const std::shared_ptr<const BroadcastPages> pages_;
   BroadcastWriter writer_;
   std::deque<Waiting> waiting_;

@@ -11,6 +11,8 @@ namespace {
 
 // How long after a client's end what it has sent may take to come.
 constexpr std::chrono::milliseconds kLastWords{200};
+// What docs/failures.md promises.
+static_assert(Timers::kInterval + kLastWords <= std::chrono::milliseconds(500));
 
 // Of a client whose process has ended.
 TimePoint LastWordsUntil(const SessionEntry& session) {

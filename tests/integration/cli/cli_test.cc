@@ -51,7 +51,8 @@ pid_t TerminalSessionOf(pid_t pid) { return getsid(pid); }
 bool HasTerminal(pid_t pid) {
   const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
   // Behind the name: state, parent, group, session, terminal.
-  std::istringstream fields(stat.substr(stat.rfind(") ") + 2));
+  const size_t name_end = stat.rfind(") ");
+  std::istringstream fields(name_end == std::string::npos ? "" : stat.substr(name_end + 2));
   std::string state;
   int parent = 0, group = 0, session = 0, terminal = -1;
   EXPECT_TRUE(fields >> state >> parent >> group >> session >> terminal) << stat;

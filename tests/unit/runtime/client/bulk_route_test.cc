@@ -31,18 +31,36 @@ class Listener {
     own.sin_addr.s_addr = htonl(address);
     own.sin_port = htons(port);
     socklen_t size = sizeof own;
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&own), size), 0);
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&own), size) != 0) return;
     EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &size), 0);
     port_ = ntohs(own.sin_port);
     EXPECT_EQ(listen(fd_, backlog), 0);
   }
   ~Listener() { close(fd_); }
+  // 0: it is taken.
   uint16_t port() const { return port_; }
 
  private:
   const int fd_;
   uint16_t port_ = 0;
 };
+
+// Two addresses that listen at the same port.
+struct TwoListeners {
+  std::unique_ptr<Listener> first;   // of 127.0.0.1
+  std::unique_ptr<Listener> second;  // of 127.0.0.2
+};
+TwoListeners ListenTwice(int first_backlog = 100) {
+  TwoListeners two;
+  // Another program may have one of the two ports.
+  for (int tries = 0; tries < 100; ++tries) {
+    two.second = std::make_unique<Listener>(INADDR_LOOPBACK + 1);
+    two.first = std::make_unique<Listener>(INADDR_LOOPBACK, two.second->port(), first_backlog);
+    if (two.first->port() != 0) return two;
+  }
+  ADD_FAILURE() << "no port is free at both addresses";
+  return two;
+}
 
 // Connects to a port of 127.0.0.1, or tries to.
 class Caller {
@@ -92,11 +110,11 @@ TEST(WayTest, TheFirstThatAnswersIsTaken) {
 }
 
 TEST(WayTest, OfTwoThatAnswerTheEarlierIsTaken) {
-  const Listener first(INADDR_LOOPBACK);
-  const Listener second(INADDR_LOOPBACK + 1, first.port());
+  const TwoListeners two = ListenTwice();
+  const uint16_t port = two.first->port();
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(ChooseBulkRoute({At("127.0.0.1", first.port()), At("127.0.0.2", first.port())}, 20s),
-              At("127.0.0.1", first.port()));
+    EXPECT_EQ(ChooseBulkRoute({At("127.0.0.1", port), At("127.0.0.2", port)}, 20s),
+              At("127.0.0.1", port));
   }
 }
 
@@ -108,14 +126,14 @@ TEST(WayTest, WhenNobodyAnswersItIsTheFirst) {
 }
 
 TEST(WayTest, ASilentOneHoldsTheOtherUpForAMoment) {
-  const Listener second(INADDR_LOOPBACK + 1);
-  // Who listens here takes no more connections: packets of further ones are dropped.
-  const Listener first(INADDR_LOOPBACK, second.port(), 0);
+  // Who listens first takes no more connections: packets of further ones are dropped.
+  const TwoListeners two = ListenTwice(/*first_backlog=*/0);
+  const uint16_t port = two.first->port();
   std::vector<std::unique_ptr<Caller>> callers;
-  for (int i = 0; i < 4; ++i) callers.push_back(std::make_unique<Caller>(first.port()));
+  for (int i = 0; i < 4; ++i) callers.push_back(std::make_unique<Caller>(port));
   const Deadline patience = Deadline::After(20s);
-  EXPECT_EQ(ChooseBulkRoute({At("127.0.0.1", second.port()), At("127.0.0.2", second.port())}, 20s),
-            At("127.0.0.2", second.port()));
+  EXPECT_EQ(ChooseBulkRoute({At("127.0.0.1", port), At("127.0.0.2", port)}, 20s),
+            At("127.0.0.2", port));
   EXPECT_FALSE(patience.Expired());
 }
 

@@ -35,7 +35,7 @@ class FakeController {
       auto opened = message.initSessionOpened();
       opened.setSession(1);
       opened.setLeaseMillis(static_cast<uint32_t>(lease.count()));
-      opened.setFlowWindowBytes(1 << 20);
+      opened.setFlowWindowBytes(flow_window_bytes);
       opened.setMaxBatchBytes(1 << 20);
       opened.initRecord().setNumGroups(static_cast<uint32_t>(num_groups));
       auto workers = opened.initWorkers(static_cast<unsigned>(num_workers));
@@ -72,6 +72,7 @@ class FakeController {
   int num_workers = 1;
   int num_groups = 1;
   std::chrono::milliseconds lease{60'000};
+  uint64_t flow_window_bytes = 1 << 20;
   // Called with each message of the client that keeps the lease, on the thread that sends it. None
   // is answered: the controller is silent unless it is asked.
   std::function<void()> on_keep_alive;

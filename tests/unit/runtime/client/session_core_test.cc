@@ -242,11 +242,23 @@ TEST(SessionCoreTest, AControllerThatIsSilentForALeaseIsLost) {
 TEST(SessionCoreTest, SoItIsForCommandsInQuickSuccession) {
   FakeController controller;
   controller.lease = 100ms;
+  controller.flow_window_bytes = uint64_t{1} << 30;  // it is not waited for
   const auto core = controller.Open();
   const Deadline late = Deadline::After(support::kLong);
   Status status;
   while (status.ok() && !late.Expired()) status = MakeTensor(*core).status();
   EXPECT_THAT(Message(status), HasSubstr("silent"));
+}
+
+// So is what could not be sent while the controller was lost. No call comes after it.
+TEST(SessionCoreTest, WhatNobodyHasSentIsSentAfterTheNextKeepAlive) {
+  FakeController controller;
+  controller.lease = 100ms;
+  const auto core = controller.Open();
+  ASSERT_EQ(core->EndLoan(RegisterId{1, 1}), OkStatus());
+  const Deadline late = Deadline::After(support::kLong);
+  while (controller.num_batches == 0 && !late.Expired()) std::this_thread::yield();
+  EXPECT_EQ(controller.num_batches, 1);
 }
 
 // A cluster that is paused as a whole, its client included: a call that comes before the controller

@@ -215,9 +215,24 @@ TEST(AnotherUserTest, GetsNothingForTheNonce) {
   close(told[1]);
 }
 
-class KilledWorkerTest : public testing::TestWithParam<int> {};
+// A worker shares the broadcast memory with another; a client has one of its own.
+struct Killed {
+  RingServerChannel::Peers peers;
+  int messages;  // that it has been sent before its end
 
-TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing) {
+  bool is_worker() const { return peers == RingServerChannel::Peers::kWorkers; }
+  int slots() const { return is_worker() ? 2 : 1; }
+  const RingSizes& sizes() const { return is_worker() ? kWorkerRings : kClientRings; }
+};
+std::string NameOf(const testing::TestParamInfo<Killed>& info) {
+  return (info.param.is_worker() ? "WorkerAfter" : "ClientAfter") +
+         std::to_string(info.param.messages);
+}
+
+class KilledPeerTest : public testing::TestWithParam<Killed> {};
+
+TEST_P(KilledPeerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing) {
+  const RingSizes& sizes = GetParam().sizes();
   int names[2];
   ASSERT_EQ(pipe(names), 0);
   const pid_t child = fork();
@@ -237,13 +252,14 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
     std::vector<Descriptor> memory;
     while (link->Receive(&bytes, &memory) == RingLink::Input::kNothing) usleep(100);
     if (memory.size() != 2) _exit(4);
-    auto answers = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(kWorkerRings.answers),
+    auto answers = MappedMemory::Map(memory[1], AnswerMemory::SizeBytes(sizes.answers),
                                      MappedMemory::Access::kReadAndWrite);
-    auto pages = MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(2, kWorkerRings.broadcast),
+    const int slots = GetParam().slots();
+    auto pages = MappedMemory::Map(memory[0], BroadcastMemory::SizeBytes(slots, sizes.broadcast),
                                    MappedMemory::Access::kRead);
     if (!answers.ok() || !pages.ok() || !link->Send(kRingMapped).ok()) _exit(5);
-    const AnswerMemory own(answers->data(), kWorkerRings.answers);
-    const BroadcastMemory broadcast(pages->data(), 2, kWorkerRings.broadcast);
+    const AnswerMemory own(answers->data(), sizes.answers);
+    const BroadcastMemory broadcast(pages->data(), slots, sizes.broadcast);
     BroadcastReader reader(broadcast, 0, 0, own.header().read);
     AnswerWriter writer(own, broadcast.taken(0));
     Message message;
@@ -253,10 +269,9 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
     }
   }
   const std::shared_ptr<ZmqContext> context = ZmqContext::Create();
-  auto sockets = ZmqListen(context, "inproc://killed_worker_test");
+  auto sockets = ZmqListen(context, "inproc://killed_peer_test");
   ASSERT_TRUE(sockets.ok()) << sockets.status();
-  auto made =
-      RingServerChannel::Create(std::move(*sockets), RingServerChannel::Peers::kWorkers, 2, kLong);
+  auto made = RingServerChannel::Create(std::move(*sockets), GetParam().peers, 2, kLong);
   ASSERT_TRUE(made.ok()) << made.status();
   RingServerChannel& server = **made;
   const PeerName name = "child";
@@ -266,10 +281,11 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
   while (!server.IsByRing(name)) (void)server.HasInput();
   // Messages for the child, and its end at another moment each time.
   const std::string text(1000, 't');
-  for (int i = 0; i < GetParam(); ++i) ASSERT_TRUE(server.Send({&name, 1}, Text(text)).ok());
+  for (int i = 0; i < GetParam().messages; ++i)
+    ASSERT_TRUE(server.Send({&name, 1}, Text(text)).ok());
   ASSERT_EQ(kill(child, SIGKILL), 0);
   // Twice what the ring holds: it must not wait for the dead.
-  for (size_t i = 0; i < 2 * kWorkerRings.broadcast * kRingWordBytes / text.size(); ++i) {
+  for (size_t i = 0; i < 2 * sizes.broadcast * kRingWordBytes / text.size(); ++i) {
     (void)server.Send({&name, 1}, Text(text));
   }
   int status = 0;
@@ -280,7 +296,15 @@ TEST_P(KilledWorkerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing
   close(names[0]);
   close(names[1]);
 }
-INSTANTIATE_TEST_SUITE_P(Moments, KilledWorkerTest, testing::Values(0, 1, 10, 100, 1000, 5000));
+constexpr auto kWorker = RingServerChannel::Peers::kWorkers;
+constexpr auto kClient = RingServerChannel::Peers::kClients;
+INSTANTIATE_TEST_SUITE_P(Moments, KilledPeerTest,
+                         testing::Values(Killed{kWorker, 0}, Killed{kWorker, 1},
+                                         Killed{kWorker, 10}, Killed{kWorker, 100},
+                                         Killed{kWorker, 1000}, Killed{kWorker, 5000},
+                                         Killed{kClient, 0}, Killed{kClient, 1},
+                                         Killed{kClient, 100}, Killed{kClient, 1000}),
+                         NameOf);
 
 }  // namespace
 }  // namespace lockstep::control

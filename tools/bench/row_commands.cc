@@ -49,6 +49,8 @@ StatusOr<Rates> TimeCalls(Session& session, int calls, Issue&& issue) {
 }
 
 constexpr double kGoalNanos = 80;
+constexpr double kDropGoalNanos = 30;
+constexpr int kDropsPerBatch = 200;  // about as many calls of five arguments are in one
 constexpr size_t kBatchBytes = size_t{48} << 10;  // as a session sends them
 
 // The same call by Cap'n Proto's builder.
@@ -154,6 +156,12 @@ Status MeasureEncode(const Settings& settings, Report& report) {
                            .better = Better::kLess,
                            .goal = Goal::ValueAtMost(kGoalNanos),
                            .note = "int, float, text, DRef, shape; into batches of 48 KiB"});
+  Line& drop = report.Add({.row = "encode",
+                           .what = "name a result, and drop the name",
+                           .unit = "ns",
+                           .better = Better::kLess,
+                           .goal = Goal::ValueAtMost(kDropGoalNanos),
+                           .note = "a DRef; taken for the kill list after 200 of them"});
   client::RegisterNames* const names = client::RegisterNames::Create(SessionId(1));
   {
     const DRef function = names->Acquire(1);
@@ -175,12 +183,21 @@ Status MeasureEncode(const Settings& settings, Report& report) {
       FillCall(builder.initRoot<wire::Command>(), function, result, arguments);
       Keep(capnp::messageToFlatArray(builder).begin());
     };
+    std::vector<uint64_t> kills;
+    const auto name_and_drop = [&](int i) {
+      { const DRef dropped = names->Acquire(static_cast<uint64_t>(i)); }
+      if (i % kDropsPerBatch != 0) return;
+      kills.clear();
+      names->TakeKills(&kills, kDropsPerBatch);
+      Keep(kills.data());
+    };
     const int calls = settings.quick ? 100'000 : 400'000;
     (void)NanosPerCall(calls / 10, in_place);
     (void)NanosPerCall(calls / 10, plainly);
     for (int round = 0; round < settings.rounds; ++round) {
       line.ours.push_back(NanosPerCall(calls, in_place));
       line.Rival("Cap'n Proto, a message each").values.push_back(NanosPerCall(calls, plainly));
+      drop.ours.push_back(NanosPerCall(calls, name_and_drop));
     }
   }
   names->Unref();

@@ -1,4 +1,4 @@
-// Workers that say what they like, ask for what is not theirs, or are killed at any moment.
+// Workers that say what they like, or ask for what is not theirs; and peers that are killed.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -132,8 +132,8 @@ class BatchReader {
   bool AtEnd() const { return !cut_off_ && position_ == words_.words().size(); }
 
   // Calls `use` with the next command and moves on. `use` returns a Status; if it takes PlainCalls,
-  // too, it is given those as such. kInvalidArgument if the bytes are no command: the rest cannot be
-  // read either.
+  // too, it is given those as such. kInvalidArgument if the bytes are no command: the rest cannot
+  // be read either.
   template <typename Use>
   Status Next(Use&& use) {
     if (std::exchange(cut_off_, false)) return InvalidArgument("a batch is cut off");

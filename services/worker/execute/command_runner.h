@@ -77,7 +77,7 @@ class CommandRunner {
  private:
   // One of the first two.
   StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
-  // `result`: none if it is dropped. `arguments`: those of a command of any kind, or a plain call's.
+  // `result`: 0 if it is dropped. `arguments`: those of a command of any kind, or a plain call's.
   template <typename Arguments>
   Status Call(SessionState& session, RegisterId function, RegisterId result,
               const Arguments& arguments);

@@ -90,8 +90,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   while (!reader.AtEnd()) {
     AnswerRegisterQueries();
     if (recorder_ != nullptr) activity_.Launch(batch.session, running_.number);
-    const Status status =
-        reader.Next([this](const auto& command) { return Execute(command); });
+    const Status status = reader.Next([this](const auto& command) { return Execute(command); });
     if (!status.ok() && session_ != nullptr) Fail(*session_, status);
     EndCommand();
   }

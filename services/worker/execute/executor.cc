@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/plain_call.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "services/worker/execute/register_listing.h"
@@ -43,6 +44,12 @@ ObjectCacheOptions CacheOptionsOf(const WorkerOptions& options) {
   cache.patience = options.compiler_timeout;
   return cache;
 }
+
+// Commands of any kind, and plain calls.
+wire::Command::Which KindOf(const wire::Command::Reader& command) { return command.which(); }
+wire::Command::Which KindOf(const control::PlainCall&) { return wire::Command::CALL; }
+wire::Command::Reader AsCommand(const wire::Command::Reader& command) { return command; }
+wire::Command::Reader AsCommand(const control::PlainCall& call) { return call.AsCommand(); }
 
 }  // namespace
 
@@ -107,24 +114,19 @@ void Executor::BeginBatch(const BatchContext& batch) {
   if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
 }
 
-Status Executor::Execute(const wire::Command::Reader& command) {
-  if (session_ == nullptr) return ExecuteWithoutSession(command);
+template <typename Command>
+Status Executor::Execute(const Command& command) {
+  if (session_ == nullptr) return ExecuteWithoutSession(AsCommand(command));
   SessionState& session = *session_;
-  if (IsOfController()) return ExecuteForController(session, command);
-  if (command.isRelease() || command.isEndLoan()) return ExecuteRelease(session, command);
+  if (IsOfController()) return ExecuteForController(session, AsCommand(command));
+  const wire::Command::Which kind = KindOf(command);
+  if (kind == wire::Command::RELEASE || kind == wire::Command::END_LOAN) {
+    return ExecuteRelease(session, AsCommand(command));
+  }
   // Its client has gone on since.
   if (running_.batch->generation != session.generation()) return OkStatus();
-  if (session.Skips(running_.number)) return Skip(session, command);
+  if (session.Skips(running_.number)) return Skip(session, AsCommand(command));
   return ExecuteForClient(session, command);
-}
-
-Status Executor::Execute(const control::PlainCall& call) {
-  const bool is_to_be_called = session_ != nullptr && !IsOfController() &&
-                               running_.batch->generation == session_->generation() &&
-                               !session_->Skips(running_.number);
-  if (!is_to_be_called) [[unlikely]]
-    return Execute(call.AsCommand());
-  return ExecuteForClient(*session_, call);
 }
 
 void Executor::EndCommand() {
@@ -150,14 +152,14 @@ void Executor::EndBatch(size_t body_bytes) {
 Status Executor::ExecuteWithoutSession(const wire::Command::Reader& command) {
   // What does not open one came after its end.
   if (!IsOfController() || !command.isOpenSession()) return OkStatus();
-  Record(command);
+  Record(command.which());
   sessions_.Open(control::ReadSessionRecord(command.getOpenSession()));
   session_ = sessions_.Find(running_.batch->session);
   return OkStatus();
 }
 
 Status Executor::ExecuteForController(SessionState& session, const wire::Command::Reader& command) {
-  Record(command);
+  Record(command.which());
   switch (command.which()) {
     case wire::Command::RESET:
       running_.Name("reset of the session");
@@ -197,7 +199,7 @@ void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) 
 }
 
 Status Executor::ExecuteRelease(SessionState& session, const wire::Command::Reader& command) {
-  Record(command);
+  Record(command.which());
   if (command.isRelease()) {
     runner_.Release(session, command.getRelease());
   } else if (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank) {
@@ -218,7 +220,7 @@ Status Executor::Skip(SessionState& session, const wire::Command::Reader& comman
 
 template <typename Command>
 Status Executor::ExecuteForClient(SessionState& session, const Command& command) {
-  Record(command);
+  Record(KindOf(command));
   Status executed = runner_.Run(session_, command);
   if (executed.ok() && gpu_ != nullptr) executed = gpu_->MakeRoom(session, running_.number);
   if (executed.ok()) session.next_command = running_.number + 1;

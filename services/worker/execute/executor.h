@@ -7,7 +7,6 @@
 #include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/plain_call.h"
 #include "runtime/module/function.h"
 #include "runtime/tensor/arena.h"
 #include "schemas/control.capnp.h"
@@ -85,9 +84,10 @@ class Executor {
   void EndBatch(size_t body_bytes);
   void EndCommand();
 
-  // The steps of a command. What each does not stop goes on to the next.
-  Status Execute(const wire::Command::Reader& command);
-  Status Execute(const control::PlainCall& call);
+  // The steps of a command, which is one of any kind, or a plain call. What each does not stop goes
+  // on to the next.
+  template <typename Command>
+  Status Execute(const Command& command);
   // Of a session that is not here: opens it, if that is what the command says.
   Status ExecuteWithoutSession(const wire::Command::Reader& command);
   // The controller's own commands, which are executed in failed sessions too.
@@ -96,7 +96,6 @@ class Executor {
   Status ExecuteRelease(SessionState& session, const wire::Command::Reader& command);
   // Of a session that has failed: answers with the failure, if an answer is waited for.
   Status Skip(SessionState& session, const wire::Command::Reader& command);
-  // A command of any kind, or a plain call.
   template <typename Command>
   Status ExecuteForClient(SessionState& session, const Command& command);
 
@@ -104,8 +103,6 @@ class Executor {
   void Reset(SessionState& session, wire::Command::Reset::Reader reset);
   // The running command has failed.
   void Fail(SessionState& session, const Status& status);
-  void Record(const wire::Command::Reader& command) { Record(command.which()); }
-  void Record(const control::PlainCall&) { Record(wire::Command::CALL); }
   void Record(wire::Command::Which kind) {
     if (recorder_ == nullptr) return;
     recorder_->Begin(kind);

@@ -44,10 +44,6 @@ TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   EXPECT_EQ(Run({"status", "--name", "demo"}).code, 3);
 }
 
-// What the kernel may deal out time to first (autogroup). A cluster's processes share theirs with
-// each other, and with clients in that terminal.
-pid_t TerminalSessionOf(pid_t pid) { return getsid(pid); }
-
 bool HasTerminal(pid_t pid) {
   const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
   // Behind the name: state, parent, group, session, terminal.
@@ -59,6 +55,8 @@ bool HasTerminal(pid_t pid) {
   return terminal != 0;
 }
 
+// The kernel may deal out time to sessions first (autogroup): its processes share theirs with each
+// other, and with clients in that terminal.
 TEST_F(CliTest, ADetachedClusterOutlivesTheTerminalWhoseSessionItShares) {
   const std::string up = root_ + "/tools/cli/lockstep up --detach --workers 2 --name demo";
   Terminal terminal({"/bin/sh", "-c", up + "; echo $$ is the shell; read line"}, Environment(), 80,
@@ -77,12 +75,12 @@ TEST_F(CliTest, ADetachedClusterOutlivesTheTerminalWhoseSessionItShares) {
   }
   ASSERT_EQ(processes.size(), 3u);
   for (const pid_t pid : processes) {
-    EXPECT_EQ(TerminalSessionOf(pid), shell);
+    EXPECT_EQ(getsid(pid), shell);
     EXPECT_FALSE(HasTerminal(pid)) << "what it runs could ask there, and wait";
   }
   terminal.HangUp();
   const Deadline deadline = Deadline::After(kPatience);
-  while (IsRunning(shell) && !deadline.Expired()) usleep(1000);
+  while (IsRunning(shell) && !deadline.Expired()) support::LetOthersWork();
   ASSERT_FALSE(IsRunning(shell));
   EXPECT_EQ(RunJson({"status", "--name", "demo"})["ready"], true);
   EXPECT_EQ(Run({"call", "lockstep.worker_rank", "--name", "demo"}).code, 0);

@@ -281,8 +281,9 @@ TEST_P(KilledPeerTest, AProcessThatIsKilledAtAnyMomentLeavesTheOthersTheirRing) 
   while (!server.IsByRing(name)) (void)server.HasInput();
   // Messages for the child, and its end at another moment each time.
   const std::string text(1000, 't');
-  for (int i = 0; i < GetParam().messages; ++i)
+  for (int i = 0; i < GetParam().messages; ++i) {
     ASSERT_TRUE(server.Send({&name, 1}, Text(text)).ok());
+  }
   ASSERT_EQ(kill(child, SIGKILL), 0);
   // Twice what the ring holds: it must not wait for the dead.
   for (size_t i = 0; i < 2 * sizes.broadcast * kRingWordBytes / text.size(); ++i) {
